@@ -1,0 +1,3 @@
+from miabi.celery import celery_app
+
+__all__ = ["celery_app"]

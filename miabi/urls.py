@@ -1,0 +1,8 @@
+"""Addresses: the API, the console, health and metrics."""
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+]
