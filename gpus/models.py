@@ -134,12 +134,12 @@ class GpuDevice(models.Model):
     mig_profile = models.CharField("MIG profile", max_length=40, blank=True)
     enabled = models.BooleanField(default=False, help_text="Only enabled devices are handed out.")
     mode = models.CharField(max_length=9, choices=Mode, default=Mode.DEDICATED)
-    max_shares = models.PositiveSmallIntegerField(
+    max_shares = models.IntegerField(
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_SHARES)],
         help_text="Containers that may use a shared device at once.",
     )
-    held = models.PositiveSmallIntegerField(
+    held = models.IntegerField(
         default=0, editable=False, help_text="Live leases, kept in step with them in the same transaction."
     )
     free_slots = models.GeneratedField(
@@ -166,7 +166,8 @@ class GpuDevice(models.Model):
             models.CheckConstraint(condition=Q(max_shares__gte=1, max_shares__lte=MAX_SHARES), name="device_shares"),
             # The database itself refuses to count more holders than there are slots.
             models.CheckConstraint(
-                condition=Q(mode="dedicated", held__lte=1) | Q(mode="shared", held__lte=F("max_shares")),
+                condition=Q(held__gte=0)
+                & (Q(mode="dedicated", held__lte=1) | Q(mode="shared", held__lte=F("max_shares"))),
                 name="device_held_within_slots",
             ),
         ]
