@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import closing
 
 from engines.contract import ExecResult, RequestRefused
 from engines.docker.logs import Demultiplexer
@@ -53,9 +54,10 @@ def _output(transport: Transport, exec_id: str, *, deadline: float) -> bytes:
     )
     frames = Demultiplexer()
     output = bytearray()
-    for part in arrivals(transport, opening, heartbeat_s=left_s, deadline=deadline):
-        for _, payload in frames.feed(part):
-            output += payload[: OUTPUT_LIMIT_BYTES - len(output)]
+    with closing(arrivals(transport, opening, heartbeat_s=left_s, deadline=deadline)) as parts:
+        for part in parts:
+            for _, payload in frames.feed(part):
+                output += payload[: OUTPUT_LIMIT_BYTES - len(output)]
     return bytes(output)
 
 

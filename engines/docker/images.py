@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
@@ -52,14 +53,15 @@ def pull(
     unfinished = b""
     latest = ""
     parts = arrivals(transport, opening, heartbeat_s=PROGRESS_HEARTBEAT_S, deadline=deadline, phase="pull")
-    for part in parts:
-        *lines, unfinished = (unfinished + part).split(b"\n")
-        for line in filter(None, map(bytes.strip, lines)):
-            latest = progress(line)
-            if on_progress is not None:
+    with closing(parts):
+        for part in parts:
+            *lines, unfinished = (unfinished + part).split(b"\n")
+            for line in filter(None, map(bytes.strip, lines)):
+                latest = progress(line)
+                if on_progress is not None:
+                    on_progress(latest)
+            if not part and on_progress is not None:
                 on_progress(latest)
-        if not part and on_progress is not None:
-            on_progress(latest)
     if unfinished.strip():
         progress(unfinished)
 

@@ -8,8 +8,8 @@ ContainerAttach, "Stream format").
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, nullcontext
 from datetime import datetime
 
 import requests
@@ -137,8 +137,10 @@ def _chunks(
 ) -> Iterator[bytes]:
     frames = Demultiplexer()
     lines = LineAssembler()
-    with stack:
-        for part in _following(transport, response) if follow else _reading(transport, response):
+    parts = _following(transport, response) if follow else _reading(transport, response)
+    # The reader is woken by a shutdown of its connection, so that comes before the close.
+    with stack, closing(parts):
+        for part in parts:
             whole = b"".join(lines.add(stream, payload) for stream, payload in frames.feed(part))
             if whole or not part:
                 yield whole
@@ -146,12 +148,12 @@ def _chunks(
             yield rest
 
 
-def _reading(transport: Transport, response: requests.Response) -> Iterator[bytes]:
+def _reading(transport: Transport, response: requests.Response) -> Generator[bytes]:
     while part := transport.read(response):
         yield part
 
 
-def _following(transport: Transport, response: requests.Response) -> Iterator[bytes]:
+def _following(transport: Transport, response: requests.Response) -> Generator[bytes]:
     # The head came in time; from here on, silence is what a quiet container sounds like.
     connection = response.raw.connection
     if connection is not None and connection.sock is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, suppress
 
 import requests
@@ -24,11 +24,11 @@ def arrivals(
     heartbeat_s: float,
     deadline: float | None = None,
     phase: str = "call",
-) -> Iterator[bytes]:
+) -> Generator[bytes]:
     """The parts of a body as they arrive, and ``b""`` whenever none came for ``heartbeat_s``.
 
     ``opening`` is entered in the reading thread, so a slow head is noticed too. When the
-    caller stops iterating, the connection is shut down and the thread ends.
+    generator is closed, the connection is shut down and the thread ends.
 
     Args:
         deadline: on the monotonic clock, for the whole body; None waits for ever.
