@@ -1,0 +1,78 @@
+"""Moves of a deployment's state: compare-and-set, with the event row beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from apps_runtime.models import Deployment, DeploymentEvent
+from apps_runtime.states import TERMINAL, State, sources_of
+
+
+class MovedElsewhere(Exception):  # noqa: N818 - an outcome: somebody else moved it first
+    """The deployment is in no state from which the move is allowed."""
+
+
+def move(
+    deployment: Deployment,
+    target: State,
+    *,
+    code: str = "",
+    message: str = "",
+    operator_detail: str = "",
+    **changes: Any,
+) -> None:
+    """Move ``deployment`` to ``target`` and write its event, in the caller's transaction.
+
+    ``changes`` are further columns set in the same UPDATE. The object in hand is brought
+    up to date.
+
+    Raises:
+        MovedElsewhere: its row is in no state that may become ``target``.
+    """
+    now = timezone.now()
+    if target is State.RUNNING:
+        changes["started_at"] = now
+    if target in TERMINAL:
+        changes["ended_at"] = now
+    changes |= {"state": target, "attempts": 0, "retry_at": None}
+    moved = Deployment.objects.filter(pk=deployment.pk, state__in=sources_of(target)).update(**changes)
+    if not moved:
+        raise MovedElsewhere(f"{deployment} cannot become {target}")
+    for name, value in changes.items():
+        setattr(deployment, name, value)
+    note(deployment, state=target, code=code, message=message, operator_detail=operator_detail)
+
+
+def note(
+    deployment: Deployment, *, code: str = "", message: str = "", operator_detail: str = "", state: str = ""
+) -> DeploymentEvent:
+    """Add a line to the deployment's history without moving it."""
+    return DeploymentEvent.objects.create(
+        app_id=deployment.app_id,
+        deployment=deployment,
+        state=state,
+        code=code,
+        message=message,
+        operator_detail=operator_detail,
+    )
+
+
+def mark_ending(
+    deployment: Deployment, exit_to: State, *, code: str = "", reason: str = "", operator_detail: str = "", **changes: Any
+) -> bool:
+    """Decide that ``deployment`` must end as ``exit_to``; a worker brings it there.
+
+    The first decision stands, except that a person's stop may be overtaken by nothing and
+    overtakes a mere replacement. Returns whether this call decided.
+    """
+    undecided = ["", State.SUPERSEDED] if exit_to is State.STOPPED else [""]
+    changes |= {"exit_to": exit_to, "reason_code": code, "reason": reason, "retry_at": None}
+    if operator_detail:
+        changes["operator_detail"] = operator_detail
+    decided = Deployment.objects.live().filter(pk=deployment.pk, exit_to__in=undecided).update(**changes)
+    if decided:
+        for name, value in changes.items():
+            setattr(deployment, name, value)
+    return bool(decided)
