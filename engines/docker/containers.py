@@ -17,6 +17,7 @@ from engines.contract import (
     NameTaken,
 )
 from engines.docker import errors, records
+from engines.docker.records import created_id
 from engines.docker.transport import Answer, Transport, segment
 
 _POLL_S = 0.1
@@ -35,7 +36,7 @@ def create(
         "POST", "/containers/create", params={"name": name}, body=config, timeout_s=timeout_s, phase="create"
     )
     answer.raise_for_error("create")
-    return str(answer.json()["Id"])
+    return answer.read_as(created_id)
 
 
 def create_or_adopt(transport: Transport, name: str, config: Mapping[str, Any]) -> str:
@@ -70,7 +71,7 @@ def inspect(transport: Transport, container: str) -> ContainerStatus:
     """The engine's full record. Raises ContainerNotFound."""
     answer = transport.call("GET", f"/containers/{segment(container)}/json")
     answer.raise_for_error()
-    return records.from_inspect(answer.json())
+    return answer.read_as(records.from_inspect)
 
 
 def list_by_labels(transport: Transport, labels: Mapping[str, str]) -> list[ContainerStatus]:
@@ -78,7 +79,7 @@ def list_by_labels(transport: Transport, labels: Mapping[str, str]) -> list[Cont
     filters = json.dumps({"label": [f"{key}={value}" for key, value in labels.items()]})
     answer = transport.call("GET", "/containers/json", params={"all": "1", "filters": filters})
     answer.raise_for_error()
-    return [records.from_list(record) for record in answer.json()]
+    return answer.read_as(lambda entries: [records.from_list(entry) for entry in entries])
 
 
 def remove(transport: Transport, container: str, *, grace_s: float) -> None:

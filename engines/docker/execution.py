@@ -8,6 +8,7 @@ from contextlib import closing
 
 from engines.contract import ExecResult, RequestRefused
 from engines.docker.logs import Demultiplexer
+from engines.docker.records import created_id, exec_exit_code
 from engines.docker.streams import arrivals
 from engines.docker.transport import Transport, segment
 
@@ -39,7 +40,7 @@ def execute(
         timeout_s=deadline_s,
     )
     created.raise_for_error()
-    exec_id = str(created.json()["Id"])
+    exec_id = created.read_as(created_id)
     output = _output(transport, exec_id, deadline=deadline)
     exit_code = _exit_code(transport, exec_id, deadline=deadline)
     if exit_code in _CANNOT_EXECUTE and _NOT_STARTED.match(output):
@@ -66,9 +67,9 @@ def _exit_code(transport: Transport, exec_id: str, *, deadline: float) -> int | 
     while True:
         answer = transport.call("GET", f"/exec/{segment(exec_id)}/json")
         answer.raise_for_error()
-        record = answer.json()
-        if not record.get("Running") and record.get("ExitCode") is not None:
-            return int(record["ExitCode"])
+        exit_code = answer.read_as(exec_exit_code)
+        if exit_code is not None:
+            return exit_code
         if time.monotonic() > deadline:
             return None
         # The output's end overtakes the engine's record of the exit.

@@ -16,7 +16,7 @@ def read_facts(transport: Transport) -> EngineFacts:
     version.raise_for_error()
     info = transport.call("GET", "/info")
     info.raise_for_error()
-    return facts_from(version.json(), info.json())
+    return version.read_as(lambda who: info.read_as(lambda how: facts_from(who, how)))
 
 
 def facts_from(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFacts:
@@ -45,7 +45,7 @@ def read_cdi_devices(transport: Transport) -> tuple[str, ...]:
     """The CDI names that the engine lists now."""
     info = transport.call("GET", "/info")
     info.raise_for_error()
-    return cdi_devices(info.json())
+    return info.read_as(cdi_devices)
 
 
 def cdi_devices(info: Mapping[str, Any]) -> tuple[str, ...]:

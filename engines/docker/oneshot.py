@@ -90,7 +90,7 @@ def _wait(transport: Transport, container: str, *, deadline_s: float) -> int:
         "POST", f"/containers/{segment(container)}/wait", timeout_s=deadline_s, phase="wait"
     )
     answer.raise_for_error("wait")
-    return int(answer.json()["StatusCode"])
+    return answer.read_as(lambda outcome: int(outcome["StatusCode"]))
 
 
 def _sweep(transport: Transport, job: OneShot) -> None:

@@ -68,6 +68,19 @@ def from_list(record: Mapping[str, Any]) -> ContainerStatus:
     )
 
 
+def created_id(record: Mapping[str, Any]) -> str:
+    """The id in the answer to a create, of a container or of an exec."""
+    if not isinstance(record["Id"], str) or not record["Id"]:
+        raise ValueError("a create without an id")
+    return record["Id"]
+
+
+def exec_exit_code(record: Mapping[str, Any]) -> int | None:
+    """``GET /exec/{id}/json``; None while the command runs."""
+    code = record.get("ExitCode")
+    return None if record.get("Running") or code is None else int(code)
+
+
 def moment(text: Any) -> datetime | None:
     """An RFC 3339 time of the engine; None where it has none (year 1) or the text is no time."""
     try:

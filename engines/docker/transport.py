@@ -19,13 +19,14 @@ from engines.contract import EngineAddress, EngineError, EngineTimeout, EngineUn
 from engines.docker import errors
 from engines.docker.client import EngineClient, build_client
 
+_T = TypeVar("_T")
+
 ANSWER_LIMIT_BYTES = 64 * 1024 * 1024
 """No answer of an engine is read beyond this."""
 
 READ_BYTES = 64 * 1024
 
 _CALL_FAILURES = (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError)
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,16 @@ class Answer:
     def ok(self) -> bool:
         return self.status < 400
 
-    def json(self) -> Any:
-        """The body as JSON. Raises EngineUnreachable: what answers there is no engine."""
+    def read_as(self, reader: Callable[[Any], _T]) -> _T:
+        """The body's JSON, read by ``reader``.
+
+        Raises:
+            EngineUnreachable: it is not what an engine says; what it did is not known.
+        """
         try:
-            return json.loads(self.body)
-        except ValueError as error:
-            raise EngineUnreachable(f"the answer is not JSON: {self.body[:200]!r}") from error
+            return reader(json.loads(self.body))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise EngineUnreachable(f"not an engine's answer: {self.body[:200]!r}") from error
 
     @property
     def message(self) -> str:

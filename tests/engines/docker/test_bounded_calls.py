@@ -140,3 +140,26 @@ def test_a_pull_that_fails_midway_fails(scripted_engine: ScriptedEngine) -> None
     with pytest.raises(ImageUnavailable, match="toomanyrequests"):
         scripted_engine.engine().pull("app:1", on_progress=seen.append)
     assert seen == ["1 Pulling from acme/app"]
+
+
+@pytest.mark.parametrize("body", [[], {}, {"Id": ""}, {"Id": None}, "text", None, 7])
+def test_an_answer_that_is_not_an_engines_is_never_an_id(
+    scripted_engine: ScriptedEngine, body: object
+) -> None:
+    scripted_engine.on("POST /containers/create", answer(201, body))
+
+    with pytest.raises(EngineUnreachable, match="not an engine's answer"):
+        scripted_engine.engine().create(SPEC)
+
+
+@pytest.mark.parametrize("body", [[], {}, {"Id": "x", "State": [1]}, {"Id": "x", "Config": "x"}, 7])
+def test_a_record_that_cannot_be_read_is_an_engine_error(
+    scripted_engine: ScriptedEngine, body: object
+) -> None:
+    scripted_engine.on("GET /containers/x/json", answer(200, body))
+    scripted_engine.on("GET /containers/json", answer(200, body if body else [7]))
+
+    with pytest.raises(EngineUnreachable):
+        scripted_engine.engine().inspect("x")
+    with pytest.raises(EngineUnreachable):
+        scripted_engine.engine().list_containers({"miabi.app": "7"})
