@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from datetime import datetime
 
 import requests
@@ -47,10 +47,25 @@ def read_logs(
         "tail": "all" if tail is None else str(tail),
         **({"since": f"{since.timestamp():.6f}"} if since is not None else {}),
     }
+    opening = transport.stream("GET", f"/containers/{segment(container)}/logs", params=params)
+    opened = _opened(opening)
+    return _chunks(_following(transport, opened) if follow else _reading(transport, opened))
+
+
+def _opened(opening: AbstractContextManager[requests.Response]) -> AbstractContextManager[requests.Response]:
+    """Enter ``opening`` now; whoever enters the result gets the response and closes it at the end.
+
+    Only the thread that reads may close: a close from another waits for the read to end.
+    """
     stack = ExitStack()
-    path = f"/containers/{segment(container)}/logs"
-    response = stack.enter_context(transport.stream("GET", path, params=params))
-    return _chunks(transport, response, stack, follow=follow)
+    response = stack.enter_context(opening)
+
+    @contextmanager
+    def owned() -> Iterator[requests.Response]:
+        with stack:
+            yield response
+
+    return owned()
 
 
 def collect(
@@ -132,14 +147,10 @@ class LineAssembler:
         return b"".join(self._unfinished.values())
 
 
-def _chunks(
-    transport: Transport, response: requests.Response, stack: ExitStack, *, follow: bool
-) -> Iterator[bytes]:
+def _chunks(parts: Generator[bytes]) -> Iterator[bytes]:
     frames = Demultiplexer()
     lines = LineAssembler()
-    parts = _following(transport, response) if follow else _reading(transport, response)
-    # The reader is woken by a shutdown of its connection, so that comes before the close.
-    with stack, closing(parts):
+    with closing(parts):
         for part in parts:
             whole = b"".join(lines.add(stream, payload) for stream, payload in frames.feed(part))
             if whole or not part:
@@ -148,14 +159,21 @@ def _chunks(
             yield rest
 
 
-def _reading(transport: Transport, response: requests.Response) -> Generator[bytes]:
-    while part := transport.read(response):
-        yield part
+def _reading(transport: Transport, opened: AbstractContextManager[requests.Response]) -> Generator[bytes]:
+    with opened as response:
+        while part := transport.read(response):
+            yield part
 
 
-def _following(transport: Transport, response: requests.Response) -> Generator[bytes]:
-    # The head came in time; from here on, silence is what a quiet container sounds like.
-    connection = response.raw.connection
-    if connection is not None and connection.sock is not None:
-        connection.sock.settimeout(None)
-    return arrivals(transport, nullcontext(response), heartbeat_s=FOLLOW_HEARTBEAT_S)
+def _following(transport: Transport, opened: AbstractContextManager[requests.Response]) -> Generator[bytes]:
+    return arrivals(transport, _patient(opened), heartbeat_s=FOLLOW_HEARTBEAT_S)
+
+
+@contextmanager
+def _patient(opened: AbstractContextManager[requests.Response]) -> Iterator[requests.Response]:
+    """The head came in time; from here on, silence is what a quiet container sounds like."""
+    with opened as response:
+        connection = response.raw.connection
+        if connection is not None and connection.sock is not None:
+            connection.sock.settimeout(None)
+        yield response
