@@ -1,0 +1,47 @@
+"""Serializers that refuse what they do not know.
+
+DRF ignores unknown keys, so a misspelt limit would silently be none at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+
+def refuse_null_bytes(value: Any, path: str = "") -> None:
+    """PostgreSQL text cannot hold NUL: refuse it anywhere as malformed, not as a fault.
+
+    Raises:
+        serializers.ValidationError: naming the path.
+    """
+    if isinstance(value, str) and "\x00" in value:
+        raise serializers.ValidationError({path or "non_field_errors": "Null characters are not allowed."})
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            refuse_null_bytes(str(key), path or str(key))
+            refuse_null_bytes(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            refuse_null_bytes(item, f"{path}.{number}" if path else str(number))
+
+
+class Strict(serializers.Serializer[Any]):
+    """Mixin: an unknown key is an error naming it."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            refuse_null_bytes(data)
+            unknown = sorted(str(key) for key in set(data) - set(self.fields))
+            if unknown:
+                known = ", ".join(sorted(name for name, field in self.fields.items() if not field.read_only))
+                raise serializers.ValidationError(
+                    {key: f"There is no field of this name. Known: {known}." for key in unknown}, code="unknown_field"
+                )
+        return super().to_internal_value(data)
+
+
+class StrictModelSerializer(Strict, serializers.ModelSerializer[Any]):
+    """A model's fields, unknown keys refused."""
