@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -115,6 +116,31 @@ def test_a_silent_pull_calls_back_and_can_be_abandoned(
         scripted_engine.engine().pull("app:1", on_progress=abandon, deadline_s=20)
 
     assert time.monotonic() - began < 10
+
+
+def test_an_abandoned_pull_stops_reading(scripted_engine: ScriptedEngine) -> None:
+    def stalled(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        line = b'{"status":"Pulling"}\n'
+        handler.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+        scripted_engine.released.wait(30)
+
+    def abandon(line: str) -> None:
+        raise KeyError(line)
+
+    scripted_engine.on("POST /images/create", stalled)
+    before = set(threading.enumerate())
+
+    with pytest.raises(KeyError) as abandoned:
+        scripted_engine.engine().pull("app:1", on_progress=abandon, deadline_s=60)
+
+    # The exception is still held, with the frames that it passed through.
+    assert abandoned.value.__traceback__ is not None
+    for reader in [each for each in set(threading.enumerate()) - before if each.name == "engine-stream"]:
+        reader.join(5)
+        assert not reader.is_alive()
 
 
 def test_a_pull_ends_at_its_deadline(scripted_engine: ScriptedEngine) -> None:

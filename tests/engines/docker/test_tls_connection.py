@@ -130,6 +130,16 @@ def test_an_engine_of_another_authority_is_not_trusted(tls_port: int, authority:
         present(tls_port, TlsMaterial(Authority("others").pem, *authority.issue("miabi")))
 
 
+def test_public_authorities_are_not_trusted_beside_the_given_one(
+    tls_port: int, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "public.pem").write_text(authority.pem)
+    monkeypatch.setattr("requests.adapters.DEFAULT_CA_BUNDLE_PATH", str(tmp_path / "public.pem"))
+
+    with pytest.raises(EngineUnreachable, match="certificate verify failed"):
+        present(tls_port, TlsMaterial(Authority("others").pem, *authority.issue("miabi")))
+
+
 def test_an_engine_under_another_name_is_not_trusted(tls_port: int, authority: Authority) -> None:
     with pytest.raises(EngineUnreachable, match="localhost"):
         present(tls_port, TlsMaterial(authority.pem, *authority.issue("miabi")), host="localhost")
