@@ -1,0 +1,1 @@
+"""Private servers for the tests: PostgreSQL, Redis and Docker Engines, on free ports in temporary folders."""
