@@ -79,7 +79,8 @@ def test_facts_name_version_and_runtimes(engine: Engine) -> None:
     assert facts.engine_version
     assert facts.engine_id
     assert "runc" in facts.runtimes
-    assert facts.cpus is not None and facts.cpus > 0
+    assert facts.cpus is not None
+    assert facts.cpus > 0
     assert facts.system_time is not None
     assert abs(facts.system_time - datetime.now(UTC)) < timedelta(minutes=5)
 

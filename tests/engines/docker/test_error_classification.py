@@ -23,7 +23,8 @@ from engines.docker import errors
 
 HOOK = (
     "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container "
-    "process: error during container init: error running hook #0: error running hook: exit status 1, stdout: , stderr: "
+    "process: error during container init: error running hook #0: error running hook: exit status 1, "
+    "stdout: , stderr: "
 )
 
 
@@ -64,7 +65,7 @@ def test_a_refused_start_says_whose_fault_it_is(
     "message",
     [
         'OCI runtime create failed: exec: "unknown device": executable file not found in $PATH',
-        'OCI runtime create failed: exec: "a \\"b unresolvable CDI devices": executable file not found in $PATH',
+        'OCI runtime create failed: exec: "a \\"b unresolvable CDI devices": permission denied',
         'error mounting "/x/_data" to rootfs at "/nvidia-container-cli: device error": not a directory',
     ],
 )
@@ -77,7 +78,7 @@ def test_a_tenants_words_in_an_error_accuse_no_card(message: str) -> None:
     [
         "manifest for nvidia/cuda:9.9 not found: manifest unknown: manifest unknown",
         "toomanyrequests: You have reached your pull rate limit.",
-        "pull access denied for x, repository does not exist or may require 'docker login': denied: no access",
+        "pull access denied for x, repository does not exist or may require a login: denied",
         'Get "https://registry.example.com/v2/": dial tcp: lookup registry.example.com: no such host',
         'Get "https://registry.example.com/v2/": net/http: TLS handshake timeout',
         "no matching manifest for linux/arm64/v8 in the manifest list entries",
