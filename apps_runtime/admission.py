@@ -63,6 +63,11 @@ class NodeFit:
     reason: str = ""
 
 
+def enforced() -> bool:
+    """Whether plans bind (``MIABI_PLAN_ENFORCEMENT``)."""
+    return bool(settings.MIABI_PLAN_ENFORCEMENT)
+
+
 def check_capability(workspace: Workspace, ask: Ask) -> None:
     """Refuse GPUs a workspace may not ask for; used when an app is saved and at each start."""
     gates.check_capability(
@@ -70,7 +75,7 @@ def check_capability(workspace: Workspace, ask: Ask) -> None:
         workspace.limits,
         ask,
         gpu_enabled=settings.MIABI_GPU_ENABLED,
-        enforced=settings.MIABI_PLAN_ENFORCEMENT,
+        enforced=enforced(),
     )
 
 
@@ -104,7 +109,7 @@ def check_entitlement(workspace: Workspace, app: App, spec: Mapping[str, Any]) -
     ask = ask_of(spec)
     gates.check_not_suspended(workspace.slug, workspace.suspended)
     check_capability(workspace, ask)
-    if settings.MIABI_PLAN_ENFORCEMENT:
+    if enforced():
         gates.check_quota(workspace.slug, workspace.limits, usage_of(workspace, without=app), ask)
 
 

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from django.db import OperationalError
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.views import defaults
 from drf_standardized_errors.formatter import ExceptionFormatter
 from drf_standardized_errors.handler import ExceptionHandler, exception_handler
 from drf_standardized_errors.types import ErrorResponse, ExceptionHandlerContext
@@ -82,3 +84,22 @@ class ErrorSerializer(serializers.Serializer[Any]):
     detail = serializers.CharField()
     errors = ErrorItemSerializer(many=True)
     facts = serializers.DictField(required=False, help_text="Figures behind the sentence, e.g. limit and used.")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """404: the API's shape under ``/api/``, a page elsewhere."""
+    if not request.path_info.startswith("/api/"):
+        return defaults.page_not_found(request, exception)
+    return _plain(404, "client_error", "not_found", "There is nothing at this address.")
+
+
+def server_error(request: HttpRequest) -> HttpResponseBase:
+    """500: the API's shape under ``/api/``, a page elsewhere."""
+    if not request.path_info.startswith("/api/"):
+        return defaults.server_error(request)
+    return _plain(500, "server_error", "error", "Something went wrong here. It was logged.")
+
+
+def _plain(status: int, kind: str, code: str, detail: str) -> JsonResponse:
+    errors = [{"code": code, "detail": detail, "attr": None}]
+    return JsonResponse({"type": kind, "code": code, "detail": detail, "errors": errors}, status=status)

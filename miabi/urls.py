@@ -1,8 +1,19 @@
 """Addresses: the API, the console, health and metrics."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from miabi import api_errors, health, metrics
+
+handler404 = api_errors.not_found
+handler500 = api_errors.server_error
 
 urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
+    path("api/v1/", include("miabi.api_urls")),
     path("admin/", admin.site.urls),
 ]
