@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.services.fleet import Fleet
 
 
 @pytest.fixture(autouse=True)
-def _four_cards(fleet: Fleet) -> Iterator[None]:
+def _four_cards(fleet: Fleet) -> None:
     """Each test begins with the whole fleet, and leaves it whole."""
-    yield

@@ -43,7 +43,7 @@ class Fleet:
     path: Path
     cards: tuple[Card, ...] = field(default=FOUR_CARDS)
     driver_failure: str = ""
-    """What the toolkit says instead of attaching anything, e.g. ``nvml error: driver/library version mismatch``."""
+    """What the toolkit says instead of attaching anything, e.g. ``nvml error: driver not loaded``."""
     smi_hangs: bool = False
 
     def __post_init__(self) -> None:

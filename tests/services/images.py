@@ -30,7 +30,9 @@ def load_images(client: docker.APIClient) -> None:
         client.tag(BUSYBOX, repository, tag)
 
 
-def import_image(client: docker.APIClient, rootfs: bytes, name: str, changes: list[str] | None = None) -> None:
+def import_image(
+    client: docker.APIClient, rootfs: bytes, name: str, changes: list[str] | None = None
+) -> None:
     repository, _, tag = name.partition(":")
     client.import_image_from_data(rootfs, repository=repository, tag=tag, changes=changes)
 
@@ -39,16 +41,29 @@ def busybox_rootfs(busybox: Path) -> bytes:
     """A tar of a root file system with nothing but busybox and its applets."""
     program = busybox.read_bytes()
     if needs_loader(program):
-        raise ServiceMissing(f"{busybox} needs shared libraries (Debian package busybox-static has one that does not)")
+        raise ServiceMissing(
+            f"{busybox} needs shared libraries (Debian package busybox-static has one that does not)"
+        )
     applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for folder, mode in [("bin", 0o755), ("usr/bin", 0o755), ("etc", 0o755), ("root", 0o700), ("tmp", 0o1777)]:
+        for folder, mode in [
+            ("bin", 0o755),
+            ("usr/bin", 0o755),
+            ("etc", 0o755),
+            ("root", 0o700),
+            ("tmp", 0o1777),
+        ]:
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             tar.addfile(entry)
         add_file(tar, "bin/busybox", program, 0o755)
-        add_file(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n", 0o644)
+        add_file(
+            tar,
+            "etc/passwd",
+            b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
+            0o644,
+        )
         add_file(tar, "etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)
         for applet in applets:
             if applet != "busybox":

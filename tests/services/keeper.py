@@ -31,14 +31,15 @@ def main() -> int:
     # Ctrl-C reaches the whole terminal; the tests decide when their servers go.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    plan = json.loads(sys.stdin.buffer.raw.readline())
+    pipe = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
+    plan = json.loads(pipe.readline())
     running: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
     try:
         for each in plan["processes"]:
             running.append((each, start(each)))
             wait_for_path(each.get("ready_path"), running)
         while all(process.poll() is None for _, process in running):
-            if select.select([sys.stdin.buffer.raw], [], [], 0.5)[0]:
+            if select.select([pipe], [], [], 0.5)[0]:
                 return 0
         return 1
     finally:

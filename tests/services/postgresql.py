@@ -49,9 +49,9 @@ def start_postgresql() -> PostgreSQL:
     folder, port = private_folder("pg"), free_port()
     if user:
         shutil.chown(folder, user, user)
+    initdb = [str(programs / "initdb"), "-D", f"{folder}/data", "-U", "miabi", "-A", "trust"]
     made = subprocess.run(
-        [programs / "initdb", "-D", folder / "data", "-U", "miabi", "-A", "trust", "-E", "UTF8"]
-        + ["--locale=C", "--no-sync"],
+        [*initdb, "-E", "UTF8", "--locale=C", "--no-sync"],
         user=user or None,
         group=user or None,
         extra_groups=[] if user else None,
@@ -65,7 +65,16 @@ def start_postgresql() -> PostgreSQL:
         raise ServiceFailed(f"initdb: {made.stderr.strip()}")
     options = [f"-c{name}={value}" for name, value in SETTINGS.items()]
     process = ServerProcess(
-        argv=[str(programs / "postgres"), "-D", f"{folder}/data", "-k", str(folder), "-p", str(port), *options],
+        argv=[
+            str(programs / "postgres"),
+            "-D",
+            f"{folder}/data",
+            "-k",
+            str(folder),
+            "-p",
+            str(port),
+            *options,
+        ],
         log=f"{folder}/log",
         user=user,
         # The fast way to stop: do not wait for clients to leave.
@@ -73,14 +82,18 @@ def start_postgresql() -> PostgreSQL:
     )
     service = Service([process], folder)
     service.start(lambda: answers(port))
-    with psycopg.connect(host="127.0.0.1", port=port, user="miabi", dbname="postgres", autocommit=True) as database:
+    with psycopg.connect(
+        host="127.0.0.1", port=port, user="miabi", dbname="postgres", autocommit=True
+    ) as database:
         database.execute("CREATE DATABASE miabi")
     return PostgreSQL(service, f"postgres://miabi@127.0.0.1:{port}/miabi")
 
 
 def answers(port: int) -> bool:
     try:
-        psycopg.connect(host="127.0.0.1", port=port, user="miabi", dbname="postgres", connect_timeout=2).close()
+        psycopg.connect(
+            host="127.0.0.1", port=port, user="miabi", dbname="postgres", connect_timeout=2
+        ).close()
     except psycopg.OperationalError:
         return False
     return True
