@@ -18,7 +18,17 @@ from django.db.models import Count, Q
 from apps_runtime import gates
 from apps_runtime.gates import Ask, Usage
 from apps_runtime.models import LIVE_STATES, App, Deployment, DeviceLease
-from apps_runtime.placement import Choice, Demand, Device, Grant, PassedOver, Shortfall, choose, explain, total
+from apps_runtime.placement import (
+    Choice,
+    Demand,
+    Device,
+    Grant,
+    PassedOver,
+    Shortfall,
+    choose,
+    explain,
+    total,
+)
 from apps_runtime.specs import ask_of
 from gpus.kinds import matches_kind
 from gpus.models import GpuDevice, Node
@@ -40,7 +50,7 @@ class NodeUnavailable(Conflict):
     code = "node_unavailable"
 
 
-class _NotHere(Exception):  # noqa: N818 - rolls a tried node's locks back
+class _NotHere(Exception):
     def __init__(self, shortfall: Shortfall | None) -> None:
         self.shortfall = shortfall
 
@@ -199,15 +209,17 @@ def _candidates(demand: Demand, current: Sequence[Deployment]) -> Iterator[int]:
     at_home = [deployment.node_id for deployment in current][-1:]
     yield from at_home
     if demand.count == 0:
-        spread = usable.annotate(
-            live=Count("deployments", filter=Q(deployments__state__in=LIVE_STATES))
-        ).order_by("live", "pk")
+        spread = usable.annotate(live=Count("deployments", filter=Q(deployments__state__in=LIVE_STATES))).order_by(
+            "live", "pk"
+        )
         ids = spread.values_list("pk", flat=True)[:NODES_TRIED]
         yield from (pk for pk in ids if pk not in at_home)
         return
-    free = GpuDevice.objects.free().filter(
-        node__schedulable=True, node__drain_state=Node.DrainState.NONE, node__gpu_capable=True
-    ).exclude(node__reachable=False)
+    free = (
+        GpuDevice.objects.free()
+        .filter(node__schedulable=True, node__drain_state=Node.DrainState.NONE, node__gpu_capable=True)
+        .exclude(node__reachable=False)
+    )
     if demand.kind:
         models = GpuDevice.objects.free().order_by().values_list("vendor", "model").distinct()
         wanted = Q(pk=None)
@@ -232,7 +244,8 @@ def _unusable(node: Node, demand: Demand) -> Conflict | None:
         return NodeUnavailable(_cordoned(node), attr="node")
     if node.reachable is False:
         return NodeUnavailable(
-            f"Node {node.name} cannot be reached at the moment. Choose another node, or try again later.", attr="node"
+            f"Node {node.name} cannot be reached at the moment. Choose another node, or try again later.",
+            attr="node",
         )
     if demand.count and not node.gpu_capable:
         return NodeNotCapable(

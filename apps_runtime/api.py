@@ -52,7 +52,9 @@ class AppFilter(django_filters.FilterSet):
 class LogQuery(serializers.Serializer[Any]):
     tail = serializers.IntegerField(default=200, min_value=0, max_value=10_000, help_text="Last lines to begin with.")
     follow = serializers.BooleanField(default=False, help_text="Go on until the container ends.")
-    deployment = serializers.IntegerField(required=False, min_value=1, max_value=2**31 - 1, help_text="Default: latest.")
+    deployment = serializers.IntegerField(
+        required=False, min_value=1, max_value=2**31 - 1, help_text="Default: latest."
+    )
 
 
 class AppViewSet(WorkspaceScoped, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[App]):
@@ -133,7 +135,8 @@ class AppViewSet(WorkspaceScoped, mixins.ListModelMixin, mixins.RetrieveModelMix
         return _accepted(latest) if latest else Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(
-        parameters=[LogQuery], responses={(200, "text/plain"): OpenApiResponse(OpenApiTypes.STR, "The output.")}
+        parameters=[LogQuery],
+        responses={(200, "text/plain"): OpenApiResponse(OpenApiTypes.STR, "The output.")},
     )
     @action(detail=True, methods=["get"], filter_backends=[], pagination_class=None)
     def logs(self, request: Request, workspace_slug: str, name: str) -> StreamingHttpResponse:
@@ -158,7 +161,7 @@ class AppViewSet(WorkspaceScoped, mixins.ListModelMixin, mixins.RetrieveModelMix
         """The app's history, newest first: states entered, refusals, faults."""
         rows = DeploymentEvent.objects.filter(app=self._app(name)).select_related("deployment").order_by("-id")
         page = self.paginate_queryset(rows)  # type: ignore[arg-type]
-        return self.get_paginated_response(EventSerializer(page, many=True).data)
+        return self.get_paginated_response(EventSerializer(page, many=True).data)  # type: ignore[arg-type]
 
     @extend_schema(request=AppSerializer, responses=FitSerializer)
     @action(detail=False, methods=["post"], filter_backends=[], pagination_class=None)
@@ -207,7 +210,7 @@ class DeploymentViewSet(
         """What happened to the attempt, oldest first."""
         rows = self.get_object().events.select_related("deployment").order_by("id")
         page = self.paginate_queryset(rows)  # type: ignore[arg-type]
-        return self.get_paginated_response(EventSerializer(page, many=True).data)
+        return self.get_paginated_response(EventSerializer(page, many=True).data)  # type: ignore[arg-type]
 
 
 def _accepted(deployment: Deployment) -> Response:

@@ -26,7 +26,9 @@ urlpatterns = [
         name="manifest-apply",
     ),
     path(
-        "workspaces/<slug:workspace_slug>/capabilities", manifest_api.CapabilitiesView.as_view(), name="capabilities"
+        "workspaces/<slug:workspace_slug>/capabilities",
+        manifest_api.CapabilitiesView.as_view(),
+        name="capabilities",
     ),
     path("workspaces/<slug:workspace_slug>/", include(scoped.urls)),
 ]

@@ -60,7 +60,7 @@ class Change:
     deployment: int | None = None
 
 
-class _Undo(Exception):  # noqa: N818 - ends a dry run's transaction
+class _Undo(Exception):
     pass
 
 

@@ -57,7 +57,13 @@ def change_registry(registry: Registry, fields: Mapping[str, Any], *, actor: Act
             for name, value in fields.items():
                 setattr(registry, name, value)
             registry.save()
-            record(actor, "registry.change", registry, workspace=registry.workspace, after={"fields": sorted(fields)})
+            record(
+                actor,
+                "registry.change",
+                registry,
+                workspace=registry.workspace,
+                after={"fields": sorted(fields)},
+            )
     except IntegrityError as error:
         raise NameTaken("There are credentials for this server or of this name already.", attr="server") from error
     return registry
@@ -115,7 +121,9 @@ def _create(thing: _T, verb: str, told: dict[str, object], actor: Actor) -> _T:
             thing.save(force_insert=True)
             record(actor, verb, thing, workspace=thing.workspace, after=told)
     except IntegrityError as error:
-        raise NameTaken(f"There is one called {thing.name} already, or one for the same server.", attr="name") from error
+        raise NameTaken(
+            f"There is one called {thing.name} already, or one for the same server.", attr="name"
+        ) from error
     return thing
 
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from apps_runtime import transitions
 from apps_runtime.claimed_app import ClaimedApp
 from apps_runtime.models import Deployment, Registry
-from apps_runtime.specs import container_spec, container_labels, volume_name
+from apps_runtime.specs import container_labels, container_spec, volume_name
 from apps_runtime.states import State
 from apps_runtime.verification import INSIDE_COMMAND, Verdict, judge_inside, judge_record
 from engines.contract import ContainerPhase, ContainerStatus, Engine, RegistryLogin, RequestRefused
@@ -25,7 +25,7 @@ CANCEL_LOOK_SECONDS = 2.0
 COULD_NOT_RUN = frozenset({126, 127})
 
 
-class Abandoned(Exception):  # noqa: N818 - an outcome
+class Abandoned(Exception):
     """The deployment is to end; the pull in progress is given up."""
 
 
@@ -45,9 +45,7 @@ def next_step(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Dep
             _verify(claimed, deployment, engine)
 
 
-def _prepare(
-    claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deployment], engine: Engine
-) -> None:
+def _prepare(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deployment], engine: Engine) -> None:
     present = engine.image_present(deployment.spec["image"])
     with claimed.applying():
         if deployment.state == State.QUEUED:
@@ -92,9 +90,7 @@ def _login(deployment: Deployment) -> RegistryLogin | None:
 def _begin_creating(deployment: Deployment, earlier: Sequence[Deployment]) -> None:
     """Only now, with the image at hand, does what ran before have to make room."""
     for other in earlier:
-        transitions.mark_ending(
-            other, State.SUPERSEDED, code="superseded", reason=f"Replaced by #{deployment.number}."
-        )
+        transitions.mark_ending(other, State.SUPERSEDED, code="superseded", reason=f"Replaced by #{deployment.number}.")
     transitions.move(deployment, State.CREATING)
 
 
@@ -128,8 +124,7 @@ def _start(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None:
     # A worker that was killed after starting it left no trace in the row. A job that has
     # already run must not run twice, so the engine is asked, unless we have just created it.
     begun = (
-        deployment.pk not in claimed.created_here
-        and engine.inspect(deployment.engine_handle).started_at is not None
+        deployment.pk not in claimed.created_here and engine.inspect(deployment.engine_handle).started_at is not None
     )
     if not begun:
         engine.start(deployment.engine_handle)
@@ -188,7 +183,11 @@ def note_end(deployment: Deployment, status: ContainerStatus) -> None:
         return
     if status.exit_code == 0:
         transitions.mark_ending(
-            deployment, State.STOPPED, code="completed", reason="The process ended with exit code 0.", exit_code=0
+            deployment,
+            State.STOPPED,
+            code="completed",
+            reason="The process ended with exit code 0.",
+            exit_code=0,
         )
         return
     why = "was killed for using more memory than its limit" if status.oom_killed else "ended"
@@ -203,7 +202,13 @@ def note_end(deployment: Deployment, status: ContainerStatus) -> None:
 
 
 def _fail(
-    claimed: ClaimedApp, deployment: Deployment, code: str, reason: str, *, operator_detail: str = "", **changes: str
+    claimed: ClaimedApp,
+    deployment: Deployment,
+    code: str,
+    reason: str,
+    *,
+    operator_detail: str = "",
+    **changes: str,
 ) -> None:
     with claimed.applying():
         transitions.mark_ending(

@@ -47,6 +47,4 @@ def may_ask_for_gpus(workspace: Workspace) -> bool:
     """Whether the GPU controls are shown at all."""
     limits = workspace.limits
     allowed = limits.gpu_allowed or not admission.enforced()
-    return (
-        bool(settings.MIABI_GPU_ENABLED) and allowed and limits.security_profile is not SecurityProfile.RESTRICTED
-    )
+    return bool(settings.MIABI_GPU_ENABLED) and allowed and limits.security_profile is not SecurityProfile.RESTRICTED

@@ -27,9 +27,7 @@ class ClaimedApp:
         Raises ClaimLost, which drops the result of the step, when somebody took over.
         """
         with transaction.atomic():
-            app = (
-                App.objects.select_for_update(no_key=True).filter(pk=self.app_id, claim_token=self.token).first()
-            )
+            app = App.objects.select_for_update(no_key=True).filter(pk=self.app_id, claim_token=self.token).first()
             if app is None:
                 raise ClaimLost
             yield app

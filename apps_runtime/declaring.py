@@ -201,13 +201,15 @@ def _check_named(app: App) -> None:
     known = set(Volume.objects.filter(workspace_id=app.workspace_id, name__in=volumes).values_list("name", flat=True))
     if volumes - known:
         raise VolumeNotFound(
-            f"There is no volume called {min(volumes - known)} in this workspace. Create it first.", attr="mounts"
+            f"There is no volume called {min(volumes - known)} in this workspace. Create it first.",
+            attr="mounts",
         )
     wanted = set(app.secret_refs)
     found = set(Secret.objects.filter(workspace_id=app.workspace_id, name__in=wanted).values_list("name", flat=True))
     if wanted - found:
         raise SecretNotFound(
-            f"There is no secret called {min(wanted - found)} in this workspace. Create it first.", attr="secret_refs"
+            f"There is no secret called {min(wanted - found)} in this workspace. Create it first.",
+            attr="secret_refs",
         )
 
 
@@ -215,9 +217,7 @@ def find_node(name: str) -> Node:
     """The node a tenant pins an app to, by name. Raises PolicyRefusal for an unknown one."""
     node = Node.objects.filter(name=name).first()
     if node is None:
-        raise UnknownNode(
-            f"There is no node called {name[:40]}. Leave the node out and one is chosen.", attr="node"
-        )
+        raise UnknownNode(f"There is no node called {name[:40]}. Leave the node out and one is chosen.", attr="node")
     return node
 
 

@@ -22,7 +22,8 @@ def classify(error: contract.EngineError, node: str, image: str) -> Fault:
     match error:
         case contract.EngineTimeout(phase="pull"):
             return Fault(
-                "image_pull_timeout", f"Pulling {image} took too long on node {node}. Try again, or use a smaller image.",
+                "image_pull_timeout",
+                f"Pulling {image} took too long on node {node}. Try again, or use a smaller image.",
                 passing=False,
             )
         case contract.EngineTimeout():
@@ -32,13 +33,13 @@ def classify(error: contract.EngineError, node: str, image: str) -> Fault:
         case contract.ImageUnavailable():
             return Fault(
                 "image_unavailable",
-                f"Image {image} cannot be pulled on node {node}. Check its name and tag, and the registry's credentials.",
+                f"Node {node} cannot pull image {image}. Check its name and tag, and the registry's credentials.",
                 passing=False,
             )
         case contract.GpuDriverMissing():
             return Fault(
                 "gpu_node_not_capable",
-                f"Node {node} cannot attach GPUs to containers at the moment. Choose another node, or ask the operator.",
+                f"Node {node} cannot attach GPUs at the moment. Choose another node, or ask the operator.",
                 passing=False,
             )
         case contract.DeviceRefused():
@@ -60,12 +61,11 @@ def classify(error: contract.EngineError, node: str, image: str) -> Fault:
                 passing=False,
             )
         case contract.ContainerNotFound():
-            return Fault(
-                "container_gone", f"The container disappeared from node {node}. Deploy again.", passing=False
-            )
+            return Fault("container_gone", f"The container disappeared from node {node}. Deploy again.", passing=False)
         case contract.RequestRefused():
             return Fault(
-                "container_refused", f"Node {node} refused the container as it is declared. Check the app's settings.",
+                "container_refused",
+                f"Node {node} refused the container as it is declared. Check the app's settings.",
                 passing=False,
             )
         case _:

@@ -25,10 +25,12 @@ def check_image(name: str) -> str:
         raise ValueError("An image's name has no scheme: write registry.example.com/team/image.")
     if "@" in name:
         raise ValueError("Write the digest in its own field, not in the image's name.")
-    if ":" in name.rsplit("/", 1)[-1] and "/" in name or (":" in name and "/" not in name):
+    if (":" in name.rsplit("/", 1)[-1] and "/" in name) or (":" in name and "/" not in name):
         raise ValueError("Write the tag in its own field, not in the image's name.")
     if len(name) > 255 or not _NAME.match(name):
-        raise ValueError(f"{name[:80]!r} is no image name. Use lower case, for example registry.example.com/team/image.")
+        raise ValueError(
+            f"{name[:80]!r} is no image name. Use lower case, for example registry.example.com/team/image."
+        )
     return name
 
 

@@ -21,9 +21,7 @@ from gpus.models import GpuDevice, Node
 def lock_devices(node_id: int) -> list[GpuDevice]:
     """Lock the node's row, then its devices by id, and return the devices."""
     Node.objects.select_for_update(no_key=True).only("pk").get(pk=node_id)
-    return list(
-        GpuDevice.objects.filter(node_id=node_id).order_by("pk").select_for_update(no_key=True, of=("self",))
-    )
+    return list(GpuDevice.objects.filter(node_id=node_id).order_by("pk").select_for_update(no_key=True, of=("self",)))
 
 
 def take(deployment: Deployment, grants: Iterable[Grant]) -> None:
@@ -31,7 +29,8 @@ def take(deployment: Deployment, grants: Iterable[Grant]) -> None:
 
     The devices are locked and ``grants`` were chosen under that lock.
     """
-    fresh, inherited = [], []
+    fresh: list[Grant] = []
+    inherited: list[Grant] = []
     for grant in grants:
         (inherited if grant.inherited else fresh).append(grant)
     if fresh:
@@ -50,9 +49,7 @@ def end(deployment: Deployment) -> list[int]:
     others' leases lapse. Returns the ids of devices that got a free slot.
     """
     DeviceLease.objects.filter(successor=deployment).update(successor=None)
-    leases = list(
-        DeviceLease.objects.filter(deployment=deployment).select_related("successor").order_by("device_id")
-    )
+    leases = list(DeviceLease.objects.filter(deployment=deployment).select_related("successor").order_by("device_id"))
     if not leases:
         return []
     lock_devices(deployment.node_id)

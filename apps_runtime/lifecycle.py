@@ -125,7 +125,10 @@ def _open(app: App, *, actor: Actor, verb: str, repeat: Deployment | None = None
             for earlier in current:
                 if earlier.state in COMING_UP:
                     transitions.mark_ending(
-                        earlier, State.SUPERSEDED, code="superseded", reason=f"Replaced by #{deployment.number}."
+                        earlier,
+                        State.SUPERSEDED,
+                        code="superseded",
+                        reason=f"Replaced by #{deployment.number}.",
                     )
             App.objects.filter(pk=app.pk).update(desired_state=App.DesiredState.RUNNING)
             record(actor, verb, app, workspace=app.workspace, after={"deployment": deployment.number})

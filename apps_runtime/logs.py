@@ -22,9 +22,8 @@ def read_logs(deployment: Deployment, *, tail: int = 200, follow: bool = False) 
     """
     if not deployment.engine_handle or deployment.ended_at is not None:
         return iter(_kept(deployment, tail))
-    engine = engine_for(deployment.node)
     try:
-        engine.inspect(deployment.engine_handle)
+        chunks = engine_for(deployment.node).logs(deployment.engine_handle, tail=tail, follow=follow)
     except ContainerNotFound:
         return iter(_kept(deployment, tail))
     except EngineError as error:
@@ -32,7 +31,7 @@ def read_logs(deployment: Deployment, *, tail: int = 200, follow: bool = False) 
             f"The logs of {deployment} are on node {deployment.node.name}, which does not answer now. Try again later.",
             operator_detail=error.message,
         ) from error
-    return _until_broken(engine.logs(deployment.engine_handle, tail=tail, follow=follow))
+    return _until_broken(chunks)
 
 
 def _until_broken(chunks: Iterator[bytes]) -> Iterator[bytes]:

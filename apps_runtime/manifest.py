@@ -129,9 +129,9 @@ def _mount(mount: Mapping[str, Any]) -> dict[str, Any]:
 def _nodes(text: str) -> Iterator[yaml.Node]:
     loader = yaml.SafeLoader(text)
     try:
-        for event_check in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event_check, yaml.AliasEvent):
-                line = event_check.start_mark.line + 1
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark else 0
                 raise ManifestError(f"line {line}: YAML aliases are not allowed; write the value out.")
         count = 0
         while loader.check_node():
@@ -178,9 +178,7 @@ def _document(node: yaml.Node) -> Document:
     return Document(kind, name, fields, _line(node), lines)
 
 
-def _map(
-    node: yaml.Node, path: str, known: Mapping[str, Any], fields: dict[str, Any], lines: dict[str, int]
-) -> None:
+def _map(node: yaml.Node, path: str, known: Mapping[str, Any], fields: dict[str, Any], lines: dict[str, int]) -> None:
     for key, value in _section(node, path, set(known)).items():
         target = known[key]
         if isinstance(target, Mapping):

@@ -220,9 +220,7 @@ class DeploymentEvent(models.Model):
     """A line of an app's history: a state entered, or something worth knowing."""
 
     app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="events")
-    deployment = models.ForeignKey(
-        Deployment, on_delete=models.CASCADE, null=True, blank=True, related_name="events"
-    )
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, null=True, blank=True, related_name="events")
     at = models.DateTimeField(auto_now_add=True)
     state = models.CharField(max_length=10, choices=StateChoices, blank=True)
     code = models.CharField(max_length=60, blank=True)

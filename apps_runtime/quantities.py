@@ -8,7 +8,17 @@ from decimal import Decimal
 _NUMBER = r"(?P<number>\d{1,9}(?:\.\d{1,3})?)"
 _CPU = re.compile(rf"{_NUMBER}(?P<milli>m)?\Z", re.ASCII)
 _MEMORY = re.compile(rf"{_NUMBER}(?P<unit>[KMGT]i?)?\Z", re.ASCII)
-_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_BYTES = {
+    "": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 _MIB = 2**20
 MIN_MEMORY_MIB = 6
 """The engine's own floor."""

@@ -28,7 +28,14 @@ from apps_runtime.models import Deployment, DeviceLease
 from apps_runtime.specs import LABEL_PREFIX, owner_labels
 from apps_runtime.states import LIVE, TERMINAL, State
 from apps_runtime.waking import wake_after_commit
-from engines.contract import ContainerNotFound, ContainerPhase, ContainerStatus, Engine, EngineError, EngineUnreachable
+from engines.contract import (
+    ContainerNotFound,
+    ContainerPhase,
+    ContainerStatus,
+    Engine,
+    EngineError,
+    EngineUnreachable,
+)
 from gpus.connections import engine_for
 from gpus.contact import record_contact
 from gpus.models import GpuDevice, Node, installation_uid

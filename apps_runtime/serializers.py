@@ -67,7 +67,7 @@ class PortSerializer(Strict):
 class MountSerializer(Strict):
     volume = serializers.CharField(max_length=40, validators=[DNS_LABEL])
     path = CheckedText(check_mount_path, max_length=255)
-    read_only = serializers.BooleanField(default=False)
+    read_only = serializers.BooleanField(default=False)  # type: ignore[assignment]
 
 
 class AppSerializer(Strict):
@@ -92,11 +92,9 @@ class AppSerializer(Strict):
     secret_refs = serializers.ListField(
         child=serializers.CharField(max_length=40, validators=[DNS_LABEL]), required=False, max_length=32
     )
-    ports = PortSerializer(many=True, required=False, max_length=32)
-    mounts = MountSerializer(many=True, required=False, max_length=32)
-    health_command = serializers.ListField(
-        child=serializers.CharField(max_length=4096), required=False, max_length=64
-    )
+    ports = PortSerializer(many=True, required=False, max_length=32)  # type: ignore[call-arg]
+    mounts = MountSerializer(many=True, required=False, max_length=32)  # type: ignore[call-arg]
+    health_command = serializers.ListField(child=serializers.CharField(max_length=4096), required=False, max_length=64)
     cpu = Quantity(parse_cpu, format_cpu, source="cpu_millis", required=False, allow_null=True)
     memory = Quantity(parse_memory, format_memory, source="memory_mib", required=False, allow_null=True)
     gpu = serializers.IntegerField(required=False, min_value=0, max_value=MAX_GPUS)
@@ -230,10 +228,10 @@ class VolumeSerializer(StrictModelSerializer):
 class SecretSerializer(StrictModelSerializer):
     """Values are written and never read back; ``keys`` names them."""
 
-    data = serializers.DictField(
-        child=serializers.CharField(allow_blank=True, trim_whitespace=False), write_only=True, max_length=256
+    data = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), write_only=True
     )
-    keys = serializers.ListField(child=serializers.CharField(), read_only=True)  # type: ignore[assignment]
+    keys = serializers.ListField(child=serializers.CharField(), read_only=True)
 
     class Meta:
         model = Secret
@@ -288,7 +286,7 @@ class ManifestChangeSerializer(serializers.Serializer[Any]):
 
 class ManifestResultSerializer(serializers.Serializer[Any]):
     dry_run = serializers.BooleanField()
-    items = ManifestChangeSerializer(many=True)  # type: ignore[assignment]
+    items = ManifestChangeSerializer(many=True)
 
 
 class CapabilitiesSerializer(serializers.Serializer[Any]):
@@ -302,5 +300,3 @@ class CapabilitiesSerializer(serializers.Serializer[Any]):
     memory = serializers.DictField()
     security_profile = serializers.CharField()
     gpu = serializers.DictField(required=False)
-
-

@@ -40,12 +40,13 @@ def spec_of(app: App) -> dict[str, Any]:
 
 def env_of(app: App) -> dict[str, str]:
     """The env with the values of referenced secrets; the app's own keys win."""
+    own: dict[str, str] = app.env
     merged: dict[str, str] = {}
     if app.secret_refs:
         secrets = Secret.objects.filter(workspace_id=app.workspace_id, name__in=app.secret_refs).order_by("name")
         for secret in secrets:
             merged |= secret.data
-    return merged | app.env
+    return merged | own
 
 
 def ask_of(spec: Mapping[str, Any]) -> Ask:
@@ -100,9 +101,7 @@ def container_spec(
         labels=container_labels(deployment, installation),
         command=tuple(spec["command"]),
         env=env,
-        gpu=GpuAttachment(
-            tuple(device_uuids), frozenset(spec["gpu_capabilities"] or ["compute"]) | {"utility"}
-        )
+        gpu=GpuAttachment(tuple(device_uuids), frozenset(spec["gpu_capabilities"] or ["compute"]) | {"utility"})
         if device_uuids
         else None,
         ports=tuple(
@@ -110,9 +109,7 @@ def container_spec(
             for port in spec["ports"]
         ),
         volumes=tuple(
-            VolumeMount(
-                volume_name(spec["workspace"], mount["volume"]), mount["path"], mount.get("read_only", False)
-            )
+            VolumeMount(volume_name(spec["workspace"], mount["volume"]), mount["path"], mount.get("read_only", False))
             for mount in spec["mounts"]
         ),
         nano_cpus=spec["cpu_millis"] * 1_000_000 if spec["cpu_millis"] else None,

@@ -32,9 +32,7 @@ LIVE = frozenset(State) - TERMINAL
 """Counted against quota; may hold leases."""
 WITHOUT_CONTAINER = frozenset({State.QUEUED, State.PLACING, State.PULLING})
 """No container of this deployment can exist yet."""
-COMING_UP = frozenset(
-    {State.QUEUED, State.PLACING, State.PULLING, State.CREATING, State.STARTING, State.VERIFYING}
-)
+COMING_UP = frozenset({State.QUEUED, State.PLACING, State.PULLING, State.CREATING, State.STARTING, State.VERIFYING})
 
 _FORWARD: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.PLACING}),

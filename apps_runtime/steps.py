@@ -141,6 +141,9 @@ def _take_fault(claimed: ClaimedApp, deployment: Deployment, error: EngineError)
         )
         if attempts == 1:
             transitions.note(
-                deployment, code=fault.code, message=f"{fault.sentence} Trying again.", operator_detail=error.message
+                deployment,
+                code=fault.code,
+                message=f"{fault.sentence} Trying again.",
+                operator_detail=error.message,
             )
     wake(claimed.app_id, after_s=pause)

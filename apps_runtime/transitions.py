@@ -10,7 +10,7 @@ from apps_runtime.models import Deployment, DeploymentEvent
 from apps_runtime.states import TERMINAL, State, sources_of
 
 
-class MovedElsewhere(Exception):  # noqa: N818 - an outcome: somebody else moved it first
+class MovedElsewhere(Exception):
     """The deployment is in no state from which the move is allowed."""
 
 
@@ -60,7 +60,13 @@ def note(
 
 
 def mark_ending(
-    deployment: Deployment, exit_to: State, *, code: str = "", reason: str = "", operator_detail: str = "", **changes: Any
+    deployment: Deployment,
+    exit_to: State,
+    *,
+    code: str = "",
+    reason: str = "",
+    operator_detail: str = "",
+    **changes: Any,
 ) -> bool:
     """Decide that ``deployment`` must end as ``exit_to``; a worker brings it there.
 

@@ -38,7 +38,9 @@ def judge_record(status: ContainerStatus, granted: Iterable[str]) -> Verdict:
         return _mismatch("The engine's record of the container", recorded, wanted)
     visible = status.visible_devices_env
     if not wanted and visible != "void":
-        return Verdict(False, "The container is not shut off from the node's GPUs.", f"NVIDIA_VISIBLE_DEVICES={visible}")
+        return Verdict(
+            False, "The container is not shut off from the node's GPUs.", f"NVIDIA_VISIBLE_DEVICES={visible}"
+        )
     if wanted and set((visible or "").split(",")) != wanted:
         return _mismatch("The container's environment", set((visible or "").split(",")), wanted)
     return Verdict(True)

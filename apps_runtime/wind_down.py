@@ -65,10 +65,9 @@ def _find(engine: Engine, deployment: Deployment) -> str:
 
 
 def is_of(status: ContainerStatus, deployment: Deployment) -> bool:
-    return (
-        status.labels.get(LABEL_PREFIX + "installation") == str(installation_uid())
-        and status.labels.get(LABEL_PREFIX + "deployment") == str(deployment.pk)
-    )
+    return status.labels.get(LABEL_PREFIX + "installation") == str(installation_uid()) and status.labels.get(
+        LABEL_PREFIX + "deployment"
+    ) == str(deployment.pk)
 
 
 def _log_tail(engine: Engine, container: str) -> str:
@@ -87,7 +86,11 @@ def delete_if_asked(claimed: ClaimedApp) -> bool:
 
     Returns whether it was deleted.
     """
-    app = App.objects.select_related("workspace").filter(pk=claimed.app_id, desired_state=App.DesiredState.DELETED).first()
+    app = (
+        App.objects.select_related("workspace")
+        .filter(pk=claimed.app_id, desired_state=App.DesiredState.DELETED)
+        .first()
+    )
     if app is None:
         return False
     own = _own_volumes(app) if app.purge else []

@@ -25,7 +25,14 @@ class NodeViewSet(OperatorView, viewsets.ModelViewSet[Node]):
     http_method_names = ["get", "post", "patch", "delete", "head", "options"]
     lookup_url_kwarg = "node_id"
     lookup_value_regex = r"\d{1,18}"
-    filterset_fields = ["engine", "schedulable", "gpu_capable", "reachable", "last_probe_ok", "last_probe_error"]
+    filterset_fields = [
+        "engine",
+        "schedulable",
+        "gpu_capable",
+        "reachable",
+        "last_probe_ok",
+        "last_probe_error",
+    ]
     search_fields = ["name", "address"]
     ordering_fields = ["name", "last_probe_at", "created_at"]
 

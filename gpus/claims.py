@@ -25,7 +25,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 
-class ClaimLost(Exception):  # noqa: N818 - an outcome, not a fault
+class ClaimLost(Exception):
     """Somebody else took the row over: drop the result."""
 
 
@@ -60,9 +60,7 @@ def take(model: type[Claimable], pk: int) -> uuid.UUID | None:
 
 def renew(model: type[Claimable], pk: int, token: uuid.UUID) -> bool:
     """Push the claim's expiry on; false when it is no longer ours."""
-    return bool(
-        model._default_manager.filter(pk=pk, claim_token=token).update(claim_expires_at=_expiry())
-    )
+    return bool(model._default_manager.filter(pk=pk, claim_token=token).update(claim_expires_at=_expiry()))
 
 
 def release(model: type[Claimable], pk: int, token: uuid.UUID) -> bool:

@@ -51,7 +51,9 @@ def set_device(
             twins = [twin.pk for twin in same if twin.pk != device.pk and twin.enabled]
         locked = GpuDevice.objects.select_for_update(no_key=True, of=("self",)).select_related("node").get(pk=device.pk)
         wanted = {"enabled": enabled, "mode": mode, "max_shares": max_shares}
-        changes = {name: value for name, value in wanted.items() if value is not None and value != getattr(locked, name)}
+        changes = {
+            name: value for name, value in wanted.items() if value is not None and value != getattr(locked, name)
+        }
         if changes.keys() & {"mode", "max_shares"} and locked.held:
             raise DeviceHeld(
                 f"{locked.model} on node {locked.node.name} is held by {locked.held} container(s). Stop them, or "

@@ -83,7 +83,11 @@ def _request(node: Node) -> ProbeRequest:
     return ProbeRequest(
         container_name=f"miabi-probe-{installation[:8]}-{node.pk}",
         image=node.probe_image or settings.MIABI_GPU_PROBE_IMAGE,
-        labels={"io.miabi.installation": installation, "io.miabi.role": "probe", "io.miabi.node": str(node.pk)},
+        labels={
+            "io.miabi.installation": installation,
+            "io.miabi.role": "probe",
+            "io.miabi.node": str(node.pk),
+        },
         runtime=settings.MIABI_NVIDIA_RUNTIME,
         cdi=node.attach_mode == Node.AttachMode.CDI,
         pull_deadline_s=settings.MIABI_PULL_TIMEOUT_SECONDS,
@@ -106,9 +110,7 @@ def _apply(node: Node, token: uuid.UUID, answer: ProbeAnswer) -> ProbeOutcome:
         Node.objects.filter(pk=node.pk).update(**_columns(answer, merged))
     if problem is not None:
         log.warning("probe_failed", node=node.name, code=problem.reason, detail=problem.detail[:300])
-        return ProbeOutcome(
-            node.name, True, problem.reason, problem.sentence, problem.hint, seconds=answer.seconds
-        )
+        return ProbeOutcome(node.name, True, problem.reason, problem.sentence, problem.hint, seconds=answer.seconds)
     assert merged is not None
     return ProbeOutcome(
         node.name,
@@ -145,7 +147,8 @@ def _columns(answer: ProbeAnswer, merged: MergeResult | None) -> dict[str, Any]:
 def _facts(answer: ProbeAnswer, merged: MergeResult | None) -> dict[str, Any]:
     """What the console shows of the node, as plain JSON."""
     facts, preflight = answer.facts, answer.preflight
-    assert facts is not None and preflight is not None
+    assert facts is not None
+    assert preflight is not None
     told = asdict(facts)
     told["system_time"] = facts.system_time.isoformat() if facts.system_time else None
     return told | {

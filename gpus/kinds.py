@@ -25,7 +25,9 @@ def check_kind(kind: str) -> str:
     """
     kind = " ".join(kind.split())
     if kind and not _KIND.match(kind):
-        raise ValueError(f"{kind[:64]!r} is no GPU kind: a vendor (nvidia) or a model (l4, a100), at most 64 characters.")
+        raise ValueError(
+            f"{kind[:64]!r} is no GPU kind: a vendor (nvidia) or a model (l4, a100), at most 64 characters."
+        )
     return kind
 
 

@@ -82,7 +82,8 @@ def _apply(
     now: datetime,
 ) -> tuple[int, list[GpuDevice]]:
     """New rows are inserted and put into ``known``; returns their number and the rows to update."""
-    fresh, changed = [], []
+    fresh: list[GpuDevice] = []
+    changed: list[GpuDevice] = []
     for reading in readings:
         device = known.get(reading.uuid)
         (changed if device else fresh).append(

@@ -47,10 +47,13 @@ class Node(Claimable):
     name = models.CharField(max_length=40, unique=True, validators=[DNS_LABEL])
     engine = models.CharField(max_length=12, choices=Engine, default=Engine.DOCKER)
     address = models.CharField(
-        max_length=255, help_text="unix:///var/run/docker.sock, tcp://host:2375 or https://host:2376 with TLS."
+        max_length=255,
+        help_text="unix:///var/run/docker.sock, tcp://host:2375 or https://host:2376 with TLS.",
     )
     credentials = EncryptedJSONField(
-        null=True, blank=True, help_text="TLS material (ca_cert, client_cert, client_key as PEM); encrypted, never shown."
+        null=True,
+        blank=True,
+        help_text="TLS material (ca_cert, client_cert, client_key as PEM); encrypted, never shown.",
     )
     labels = models.JSONField(default=dict, blank=True)
     schedulable = models.BooleanField(default=True, help_text="Off = cordoned: nothing new is placed here.")

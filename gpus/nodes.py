@@ -116,15 +116,17 @@ def remove_node(node: Node, *, actor: Actor) -> None:
             locked.delete()
     except ProtectedError as error:
         raise NodeInUse(
-            f"Node {node.name} is still referred to by {len(error.protected_objects)} deployment(s), lease(s) or pinned "
-            "app(s). Cordon it, stop and delete those apps, then remove it."
+            f"Node {node.name} is still referred to by {len(error.protected_objects)} deployment(s), lease(s) or "
+            "pinned app(s). Cordon it, stop and delete those apps, then remove it."
         ) from error
 
 
 def request_rescan(node: Node, *, actor: Actor) -> Node:
     """Ask for a probe soon; where one is running, that one serves. Raises ProbingDisabled."""
     if not settings.MIABI_GPU_ENABLED:
-        raise ProbingDisabled("GPUs are switched off on this installation, so nothing is probed. Set MIABI_GPU_ENABLED.")
+        raise ProbingDisabled(
+            "GPUs are switched off on this installation, so nothing is probed. Set MIABI_GPU_ENABLED."
+        )
     with transaction.atomic():
         Node.objects.filter(pk=node.pk).update(probe_requested_at=timezone.now())
         record(actor, "node.rescan", node)
@@ -157,7 +159,7 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _live(node: Node) -> int:
-    return int(node.deployments.filter(ended_at=None).count())  # type: ignore[attr-defined]
+    return int(node.deployments.filter(ended_at=None).count())
 
 
 def _taken(name: str) -> NodeNameTaken:

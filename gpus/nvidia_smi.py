@@ -20,7 +20,17 @@ _UUID = re.compile(r"(GPU-[0-9A-Za-z-]{8,}|MIG-[0-9A-Za-z-]{8,}(?:/\d+/\d+)?)\Z"
 _AMOUNT = re.compile(r"(?P<number>\d{1,12})(?:\.\d+)?\s*(?P<unit>[KMGT]i?B|bytes|B)?\Z", re.IGNORECASE)
 _MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
 _UNKNOWN = frozenset(
-    {"", "n/a", "none", "unknown", "unknown error", "not supported", "no data", "err!", "insufficient permissions"}
+    {
+        "",
+        "n/a",
+        "none",
+        "unknown",
+        "unknown error",
+        "not supported",
+        "no data",
+        "err!",
+        "insufficient permissions",
+    }
 )
 _LIST_CARD = re.compile(r"^GPU (?P<index>\d+): (?P<model>.*?) \(UUID: (?P<uuid>[^)\s]+)\)\s*$")
 _LIST_MIG = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)\s]+)\)\s*$")
@@ -117,9 +127,7 @@ def _parse(text: str) -> Element | None:
     return root
 
 
-def _read_cards(
-    blocks: list[Element], listing: dict[str, _Listed], warnings: list[str]
-) -> Iterator[DeviceReading]:
+def _read_cards(blocks: list[Element], listing: dict[str, _Listed], warnings: list[str]) -> Iterator[DeviceReading]:
     for position, block in enumerate(blocks):
         uuid = _find_text(block, "uuid")
         where = block.get("id") or f"number {position}"

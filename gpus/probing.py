@@ -79,7 +79,11 @@ def _run(engine: Engine, request: ProbeRequest) -> ProbeReport:
     except contract.EngineError as error:
         return _failed(_reason(error), error.message)
     xml, listing = split_probe_output(result.stdout)
-    return read_probe(xml + b"\n" + result.stderr if b"<nvidia_smi_log" not in xml else xml, listing, exit_code=result.exit_code)
+    return read_probe(
+        xml + b"\n" + result.stderr if b"<nvidia_smi_log" not in xml else xml,
+        listing,
+        exit_code=result.exit_code,
+    )
 
 
 def _reason(error: contract.EngineError) -> FailureReason:
@@ -90,15 +94,11 @@ def _reason(error: contract.EngineError) -> FailureReason:
             return FailureReason.HUNG
         case contract.EngineUnreachable():
             return FailureReason.UNREACHABLE
+        case contract.GpuDriverFailed():
+            mismatch = "version mismatch" in error.message.lower()
+            return FailureReason.DRIVER_MISMATCH if mismatch else FailureReason.DRIVER_MISSING
         case contract.GpuDriverMissing():
             return FailureReason.TOOLKIT_MISSING
-        case contract.DeviceRefused() | contract.StartRefused():
-            text = error.message.lower()
-            if "driver/library version mismatch" in text:
-                return FailureReason.DRIVER_MISMATCH
-            if "nvml" in text or "driver" in text:
-                return FailureReason.DRIVER_MISSING
-            return FailureReason.ENGINE_REFUSED
         case _:
             return FailureReason.ENGINE_REFUSED
 

@@ -92,7 +92,7 @@ class HolderSerializer(serializers.Serializer[Any]):
 
 class GpuDeviceSerializer(serializers.ModelSerializer[GpuDevice]):
     node = serializers.CharField(source="node.name", read_only=True)
-    parent = serializers.CharField(source="parent.uuid", read_only=True, default=None)
+    parent = serializers.CharField(source="parent.uuid", read_only=True, default=None)  # type: ignore[assignment]
     holders = serializers.SerializerMethodField()
 
     class Meta:
@@ -137,7 +137,7 @@ class GpuDeviceSerializer(serializers.ModelSerializer[GpuDevice]):
                 "slot": lease.slot,
                 "since": lease.created_at,
             }
-            for lease in device.leases.all()  # type: ignore[attr-defined]
+            for lease in device.leases.all()
         ]
 
 

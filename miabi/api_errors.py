@@ -82,7 +82,7 @@ class ErrorSerializer(serializers.Serializer[Any]):
     type = serializers.ChoiceField(choices=["validation_error", "client_error", "server_error"])
     code = serializers.CharField()
     detail = serializers.CharField()
-    errors = ErrorItemSerializer(many=True)
+    errors = ErrorItemSerializer(many=True)  # type: ignore[assignment]
     facts = serializers.DictField(required=False, help_text="Figures behind the sentence, e.g. limit and used.")
 
 

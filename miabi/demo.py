@@ -86,7 +86,10 @@ class Demo:
         for device in devices:
             if not device["enabled"]:
                 self.operator.call(
-                    "PATCH", f"/admin/nodes/{node['id']}/gpus/{device['id']}", expect=200, json={"enabled": True}
+                    "PATCH",
+                    f"/admin/nodes/{node['id']}/gpus/{device['id']}",
+                    expect=200,
+                    json={"enabled": True},
                 )
             self.say(f"2. Enabled {device['model']} {device['uuid']}")
 
@@ -176,9 +179,9 @@ class Demo:
             self.tenant.call("DELETE", path, expect=202)
             asked = time.monotonic()
             while time.monotonic() - asked < 60:
-                names = self.tenant.call(
-                    "GET", f"/workspaces/{self.workspace}/apps?page_size=500", expect=200
-                )["results"]
+                names = self.tenant.call("GET", f"/workspaces/{self.workspace}/apps?page_size=500", expect=200)[
+                    "results"
+                ]
                 if name not in {app["name"] for app in names}:
                     break
                 time.sleep(0.2)

@@ -20,7 +20,10 @@ def readyz(request: HttpRequest) -> JsonResponse:
     if not parts["database"]:
         parts["migrations"] = migrations_problem()
     failing = {name: problem for name, problem in parts.items() if problem}
-    status = {"status": "unavailable" if failing else "ok", "parts": {name: parts[name] or "ok" for name in parts}}
+    status = {
+        "status": "unavailable" if failing else "ok",
+        "parts": {name: parts[name] or "ok" for name in parts},
+    }
     return JsonResponse(status, status=503 if failing else 200)
 
 

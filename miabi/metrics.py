@@ -92,7 +92,10 @@ def _latency() -> Metric:
     counts = waited.aggregate(
         total=Count("pk"),
         seconds=Sum("waited"),
-        **{f"le_{n}": Count("pk", filter=Q(waited__lte=timedelta(seconds=n_s))) for n, n_s in enumerate(LATENCY_BUCKETS)},
+        **{
+            f"le_{n}": Count("pk", filter=Q(waited__lte=timedelta(seconds=n_s)))
+            for n, n_s in enumerate(LATENCY_BUCKETS)
+        },
     )
     buckets: list[tuple[str, float]] = [
         (str(float(seconds)), counts[f"le_{number}"]) for number, seconds in enumerate(LATENCY_BUCKETS)

@@ -58,9 +58,7 @@ def seed(*, virtual_address: str) -> FirstLogin | None:
         Plan.objects.create(name="cpu", description="No GPUs.")
         workspace = Workspace.objects.create(slug="demo", name="Demo", plan=with_gpus)
         Membership.objects.create(workspace=workspace, user=tenant, role="owner")
-        _, token = create_token(
-            tenant, name="first", workspace=workspace, scope=ApiToken.Scope.WRITE, actor=PLATFORM
-        )
+        _, token = create_token(tenant, name="first", workspace=workspace, scope=ApiToken.Scope.WRITE, actor=PLATFORM)
         node = Node.objects.create(
             name="local" if docker else "virtual",
             engine=Node.Engine.DOCKER if docker else Node.Engine.VIRTUAL,

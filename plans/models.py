@@ -21,7 +21,10 @@ class Plan(models.Model):
     description = models.CharField(max_length=200, blank=True)
     gpu_allowed = models.BooleanField("GPUs allowed", default=False)
     gpu_limit = models.IntegerField(
-        "GPU limit", default=0, validators=[MinValueValidator(-1)], help_text=f"Units held at once. {LIMIT_HELP}"
+        "GPU limit",
+        default=0,
+        validators=[MinValueValidator(-1)],
+        help_text=f"Units held at once. {LIMIT_HELP}",
     )
     cpu_limit = models.IntegerField(
         "CPU limit (millicores)", default=-1, validators=[MinValueValidator(-1)], help_text=LIMIT_HELP
@@ -34,7 +37,9 @@ class Plan(models.Model):
         max_length=12, choices=SecurityProfileChoices, default=SecurityProfileChoices.DEFAULT
     )
     max_lease_hours = models.IntegerField(
-        default=-1, validators=[MinValueValidator(-1)], help_text="Longest time an app may hold GPUs. -1 = unlimited."
+        default=-1,
+        validators=[MinValueValidator(-1)],
+        help_text="Longest time an app may hold GPUs. -1 = unlimited.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

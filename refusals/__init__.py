@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 
-class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a fault
+class Refusal(Exception):
     """A request that policy, quota or capacity does not allow.
 
     Attributes:

@@ -18,9 +18,7 @@ def main() -> int:
     if url is not None:
         return play(url)
     print("Miabi does not run here; starting it for the play.", flush=True)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "scripts.run"], cwd=installation.ROOT, start_new_session=True
-    )
+    running = subprocess.Popen([sys.executable, "-m", "scripts.run"], cwd=installation.ROOT, start_new_session=True)
     try:
         url = wait_for_address(running)
         return 1 if url is None else play(url)

@@ -34,7 +34,7 @@ class Supervisor(Manager):  # type: ignore[misc]
     fallen: str | None = None
 
     def terminate(self) -> None:
-        if self.fallen is None:
+        if not self._terminating:
             ended = (name for name, process in self._processes.items() if "returncode" in process)
             self.fallen = next(ended, None)
         super().terminate()
@@ -73,6 +73,9 @@ def supervise(folder: Path) -> int:
     os.environ["MIABI_LISTEN"] = f"{host}:{port}"
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     os.environ["PYTHONUNBUFFERED"] = "1"
+    # Root may run this, as in a container; Celery would say each time that it had better not.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:You're running the worker with superuser")
+    (folder / "static").mkdir(exist_ok=True)
     nodes = prepare(folder)
     if nodes is None:
         print("The database could not be prepared; nothing was started.")

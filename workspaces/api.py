@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from workspaces import members, settling, tokens
-from workspaces.models import ApiToken, AuditEvent, Membership, User, Workspace
-from workspaces.permissions import WorkspaceScoped, check_role, is_operator, token_of
+from workspaces.models import ApiToken, AuditEvent, Membership, Workspace
+from workspaces.permissions import WorkspaceScoped, check_role, is_operator, token_of, user_of
 from workspaces.roles import Role
 from workspaces.serializers import (
     ApiTokenSerializer,
@@ -34,7 +34,7 @@ class MeView(APIView):
     def get(self, request: Request) -> Response:
         """Who the caller is, and the workspaces they are in."""
         token = token_of(request)
-        memberships = Membership.objects.filter(user_id=request.user.pk).order_by("workspace__slug")
+        memberships = Membership.objects.filter(user=user_of(request)).order_by("workspace__slug")
         if token is not None and token.workspace_id is not None:
             memberships = memberships.filter(workspace_id=token.workspace_id)
         answer = {
@@ -60,7 +60,7 @@ class WorkspaceListView(mixins.ListModelMixin, viewsets.GenericViewSet[Workspace
         if is_operator(self.request):
             return Workspace.objects.order_by("slug")
         token = token_of(self.request)
-        mine = Workspace.objects.filter(memberships__user_id=self.request.user.pk).annotate(
+        mine = Workspace.objects.filter(memberships__user=user_of(self.request)).annotate(
             caller_role=F("memberships__role")
         )
         if token is not None and token.workspace_id is not None:
@@ -93,8 +93,7 @@ class TransferView(WorkspaceScoped):
         """Make another member the owner and oneself an admin."""
         given = TransferSerializer(data=request.data)
         given.is_valid(raise_exception=True)
-        owner = User.objects.get(pk=request.user.pk)
-        members.transfer(self.workspace, given.validated_data["username"], actor=self.actor, owner=owner)
+        members.transfer(self.workspace, given.validated_data["username"], actor=self.actor, owner=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -165,7 +164,7 @@ class TokenViewSet(WorkspaceScoped, mixins.ListModelMixin, viewsets.GenericViewS
     def get_queryset(self) -> QuerySet[ApiToken]:
         rows = ApiToken.objects.filter(workspace=self.workspace).select_related("user")
         if not self.role.at_least(Role.ADMIN):
-            rows = rows.filter(user_id=self.request.user.pk)
+            rows = rows.filter(user=user_of(self.request))
         return rows.order_by("-id")
 
     @extend_schema(request=ApiTokenSerializer, responses={201: NewTokenSerializer})
@@ -176,7 +175,7 @@ class TokenViewSet(WorkspaceScoped, mixins.ListModelMixin, viewsets.GenericViewS
         if given.validated_data.get("scope") == ApiToken.Scope.WRITE:
             check_role(self.role, Role.DEVELOPER, self.workspace)
         token, text = tokens.create_token(
-            User.objects.get(pk=request.user.pk), workspace=self.workspace, actor=self.actor, **given.validated_data
+            user_of(request), workspace=self.workspace, actor=self.actor, **given.validated_data
         )
         return Response(ApiTokenSerializer(token).data | {"token": text}, status=status.HTTP_201_CREATED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, MultiFernet
 from django.conf import settings
@@ -21,8 +21,19 @@ def cipher() -> MultiFernet:
     return _cipher(tuple(settings.MIABI_ENCRYPTION_KEYS))
 
 
-class EncryptedJSONField(models.TextField):  # type: ignore[type-arg]
+if TYPE_CHECKING:
+    _TextField = models.TextField[Any, Any]
+else:
+    _TextField = models.TextField
+
+
+class EncryptedJSONField(_TextField):
     """Any JSON value, stored as one Fernet token. It cannot be filtered on."""
+
+    if TYPE_CHECKING:
+        # What django-stubs' plugin reads: any JSON value may be assigned.
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
 
     def get_prep_value(self, value: Any) -> str | None:
         if value is None:

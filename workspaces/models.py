@@ -49,14 +49,20 @@ class Workspace(models.Model):
         "GPU limit", null=True, blank=True, validators=[MinValueValidator(-1)], help_text=INHERIT_HELP
     )
     cpu_limit = models.IntegerField(
-        "CPU limit (millicores)", null=True, blank=True, validators=[MinValueValidator(-1)], help_text=INHERIT_HELP
+        "CPU limit (millicores)",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(-1)],
+        help_text=INHERIT_HELP,
     )
     memory_limit = models.IntegerField(
-        "Memory limit (MiB)", null=True, blank=True, validators=[MinValueValidator(-1)], help_text=INHERIT_HELP
+        "Memory limit (MiB)",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(-1)],
+        help_text=INHERIT_HELP,
     )
-    app_limit = models.IntegerField(
-        null=True, blank=True, validators=[MinValueValidator(-1)], help_text=INHERIT_HELP
-    )
+    app_limit = models.IntegerField(null=True, blank=True, validators=[MinValueValidator(-1)], help_text=INHERIT_HELP)
     security_profile = models.CharField(
         max_length=12, choices=SecurityProfileChoices, blank=True, help_text="Empty inherits the plan's."
     )
@@ -124,9 +130,7 @@ class ApiToken(models.Model):
         READ = "read", "Read"
         WRITE = "write", "Read and write"
 
-    workspace = models.ForeignKey(
-        Workspace, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens"
-    )
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=60)
     prefix = models.CharField(max_length=16, editable=False)
@@ -141,7 +145,9 @@ class ApiToken(models.Model):
         ordering = ["-created_at", "-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["workspace", "name"], condition=Q(revoked_at=None), name="token_name_once_per_workspace"
+                fields=["workspace", "name"],
+                condition=Q(revoked_at=None),
+                name="token_name_once_per_workspace",
             )
         ]
 
@@ -158,7 +164,9 @@ class AuditEvent(models.Model):
 
     at = models.DateTimeField(auto_now_add=True)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True)
-    actor_name = models.CharField(max_length=160, help_text="Kept when the user is deleted; may name a token or a task.")
+    actor_name = models.CharField(
+        max_length=160, help_text="Kept when the user is deleted; may name a token or a task."
+    )
     workspace = models.ForeignKey(Workspace, on_delete=models.SET_NULL, null=True, blank=True)
     verb = models.CharField(max_length=60)
     target_type = models.CharField(max_length=40)

@@ -36,8 +36,10 @@ def change_user(user: User, fields: dict[str, Any], *, actor: Actor) -> User:
     Raises:
         OwnAccount: an operator would lock themselves out.
     """
-    if actor.user is not None and actor.user.pk == user.pk and not (
-        fields.get("is_active", True) and fields.get("is_staff", True)
+    if (
+        actor.user is not None
+        and actor.user.pk == user.pk
+        and not (fields.get("is_active", True) and fields.get("is_staff", True))
     ):
         raise OwnAccount("You cannot take your own access away. Ask another operator.")
     try:

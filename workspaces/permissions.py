@@ -31,9 +31,14 @@ def token_of(request: Request) -> ApiToken | None:
     return request.auth if isinstance(request.auth, ApiToken) else None
 
 
+def user_of(request: Request) -> User:
+    """The signed-in caller; the permission classes have refused everybody else."""
+    return cast(User, request.user)
+
+
 def actor_of(request: Request) -> Actor:
     token = token_of(request)
-    return Actor.person(cast(User, request.user), token_name=token.name if token else "")
+    return Actor.person(user_of(request), token_name=token.name if token else "")
 
 
 def is_operator(request: Request) -> bool:
@@ -57,7 +62,7 @@ def find_workspace(request: Request, slug: str) -> tuple[Workspace, Role]:
             raise NotFound
         return workspace, Role.OWNER
     membership = (
-        Membership.objects.select_related("workspace__plan").filter(workspace__slug=slug, user_id=request.user.pk).first()
+        Membership.objects.select_related("workspace__plan").filter(workspace__slug=slug, user=user_of(request)).first()
     )
     if membership is None:
         raise NotFound

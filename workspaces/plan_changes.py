@@ -27,7 +27,9 @@ def create_plan(fields: dict[str, Any], *, actor: Actor) -> Plan:
             plan = Plan.objects.create(**fields)
             record(actor, "plan.create", plan, after=fields)
     except IntegrityError as error:
-        raise PlanExists(f"There is a plan called {fields['name']} already. Choose another name.", attr="name") from error
+        raise PlanExists(
+            f"There is a plan called {fields['name']} already. Choose another name.", attr="name"
+        ) from error
     return plan
 
 
@@ -43,7 +45,9 @@ def change_plan(plan: Plan, fields: dict[str, Any], *, actor: Actor) -> Plan:
                 locked.save(update_fields=[*before, "updated_at"])
                 record(actor, "plan.change", locked, before=before, after={name: fields[name] for name in before})
     except IntegrityError as error:
-        raise PlanExists(f"There is a plan called {fields['name']} already. Choose another name.", attr="name") from error
+        raise PlanExists(
+            f"There is a plan called {fields['name']} already. Choose another name.", attr="name"
+        ) from error
     return locked
 
 

@@ -150,7 +150,17 @@ class OperatorAuditEventSerializer(serializers.ModelSerializer[AuditEvent]):
 
     class Meta:
         model = AuditEvent
-        fields = ["id", "at", "actor_name", "workspace", "verb", "target_type", "target_name", "before", "after"]
+        fields = [
+            "id",
+            "at",
+            "actor_name",
+            "workspace",
+            "verb",
+            "target_type",
+            "target_name",
+            "before",
+            "after",
+        ]
 
 
 class UserSerializer(StrictModelSerializer):
@@ -158,7 +168,17 @@ class UserSerializer(StrictModelSerializer):
 
     class Meta:
         model = User
-        fields = ["id", "username", "email", "first_name", "last_name", "is_active", "is_staff", "password", "last_login"]
+        fields = [
+            "id",
+            "username",
+            "email",
+            "first_name",
+            "last_name",
+            "is_active",
+            "is_staff",
+            "password",
+            "last_login",
+        ]
         read_only_fields = ["last_login"]
 
 

@@ -41,7 +41,9 @@ def create_workspace(fields: dict[str, Any], *, owner: User | None, actor: Actor
                 Membership.objects.create(workspace=workspace, user=owner, role=Role.OWNER)
             record(actor, "workspace.create", workspace, workspace=workspace, after=_told(fields))
     except IntegrityError as error:
-        raise SlugTaken(f"There is a workspace called {fields['slug']} already. Choose another.", attr="slug") from error
+        raise SlugTaken(
+            f"There is a workspace called {fields['slug']} already. Choose another.", attr="slug"
+        ) from error
     return workspace
 
 

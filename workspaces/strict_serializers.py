@@ -38,7 +38,8 @@ class Strict(serializers.Serializer[Any]):
             if unknown:
                 known = ", ".join(sorted(name for name, field in self.fields.items() if not field.read_only))
                 raise serializers.ValidationError(
-                    {key: f"There is no field of this name. Known: {known}." for key in unknown}, code="unknown_field"
+                    dict.fromkeys(unknown, f"There is no field of this name. Known: {known}."),
+                    code="unknown_field",
                 )
         return super().to_internal_value(data)
 

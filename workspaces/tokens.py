@@ -14,7 +14,7 @@ from refusals import Conflict, Malformed, NotPermitted
 from workspaces.audit import Actor, record
 from workspaces.models import ApiToken, User, Workspace
 
-TOKEN_START = "mia_"
+TOKEN_START = "mia_"  # noqa: S105 - what a token begins with
 LAST_USE_GRAIN = timedelta(minutes=1)
 
 

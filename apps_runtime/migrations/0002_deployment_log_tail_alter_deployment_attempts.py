@@ -4,20 +4,21 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('apps_runtime', '0001_initial'),
+        ("apps_runtime", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='deployment',
-            name='log_tail',
-            field=models.TextField(blank=True, editable=False, help_text='The last lines, kept when the container went.'),
+            model_name="deployment",
+            name="log_tail",
+            field=models.TextField(
+                blank=True, editable=False, help_text="The last lines, kept when the container went."
+            ),
         ),
         migrations.AlterField(
-            model_name='deployment',
-            name='attempts',
-            field=models.PositiveIntegerField(default=0, help_text='Tries of the current step that did not work out.'),
+            model_name="deployment",
+            name="attempts",
+            field=models.PositiveIntegerField(default=0, help_text="Tries of the current step that did not work out."),
         ),
     ]

@@ -56,9 +56,7 @@ def container_config(spec: ContainerSpec, *, attach_mode: AttachMode = "device_r
             "LogConfig": _log_config(spec.log_max_bytes, spec.log_max_files),
             "Mounts": [_mount(volume) for volume in spec.volumes],
             # An empty host port: the engine takes a free one.
-            "PortBindings": {
-                _port_key(port): [{"HostIp": "", "HostPort": ""}] for port in spec.ports if port.publish
-            },
+            "PortBindings": {_port_key(port): [{"HostIp": "", "HostPort": ""}] for port in spec.ports if port.publish},
             "DeviceRequests": device_requests(spec.gpu, attach_mode=attach_mode),
         },
     }

@@ -23,9 +23,7 @@ from engines.docker.transport import Answer, Transport, segment
 _POLL_S = 0.1
 
 
-def create(
-    transport: Transport, name: str, config: Mapping[str, Any], *, timeout_s: float | None = None
-) -> str:
+def create(transport: Transport, name: str, config: Mapping[str, Any], *, timeout_s: float | None = None) -> str:
     """Create a container and return its id.
 
     Raises:
@@ -61,9 +59,7 @@ def create_or_adopt(transport: Transport, name: str, config: Mapping[str, Any]) 
 
 def start(transport: Transport, container: str, *, timeout_s: float | None = None) -> None:
     """Start a container; one that runs is left running (status 304)."""
-    answer = transport.call(
-        "POST", f"/containers/{segment(container)}/start", timeout_s=timeout_s, phase="start"
-    )
+    answer = transport.call("POST", f"/containers/{segment(container)}/start", timeout_s=timeout_s, phase="start")
     answer.raise_for_error("start")
 
 
@@ -100,9 +96,7 @@ def discard(transport: Transport, container: str) -> None:
     """Kill and remove at once, with the image's anonymous volumes; confirmed as in ``remove``."""
     deadline = time.monotonic() + transport.address.timeout_s
     try:
-        answer = transport.call(
-            "DELETE", f"/containers/{segment(container)}", params={"force": "1", "v": "1"}
-        )
+        answer = transport.call("DELETE", f"/containers/{segment(container)}", params={"force": "1", "v": "1"})
     except EngineTimeout as timeout:
         _await_absence(transport, container, deadline=deadline, error=timeout)
         return
@@ -131,11 +125,7 @@ def _stop(transport: Transport, container: str, *, grace_s: int) -> bool:
 
 
 def _knows_none(answer: Answer) -> bool:
-    return (
-        isinstance(errors.from_answer(answer.status, answer.message), ContainerNotFound)
-        if not answer.ok
-        else False
-    )
+    return isinstance(errors.from_answer(answer.status, answer.message), ContainerNotFound) if not answer.ok else False
 
 
 def _await_absence(transport: Transport, container: str, *, deadline: float, error: EngineError) -> None:

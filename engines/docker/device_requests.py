@@ -30,9 +30,7 @@ class DeviceRequest(TypedDict, total=False):
     Capabilities: list[list[str]]
 
 
-def device_requests(
-    gpu: GpuAttachment | None, *, attach_mode: AttachMode = "device_request"
-) -> list[DeviceRequest]:
+def device_requests(gpu: GpuAttachment | None, *, attach_mode: AttachMode = "device_request") -> list[DeviceRequest]:
     """Ask for exactly the cards of ``gpu``; nothing at all without one.
 
     Raises:

@@ -82,9 +82,7 @@ class DockerEngine:
         since: datetime | None = None,
         timestamps: bool = False,
     ) -> Iterator[bytes]:
-        return logs.read_logs(
-            self._transport, container, tail=tail, follow=follow, since=since, timestamps=timestamps
-        )
+        return logs.read_logs(self._transport, container, tail=tail, follow=follow, since=since, timestamps=timestamps)
 
     def execute(self, container: str, command: tuple[str, ...], *, deadline_s: float = 10.0) -> ExecResult:
         return execution.execute(self._transport, container, command, deadline_s=deadline_s)

@@ -21,9 +21,7 @@ _EXIT_POLL_S = 0.02
 _NOT_STARTED = re.compile(rb"\A(?:OCI runtime exec failed|exec failed|rpc error)")
 
 
-def execute(
-    transport: Transport, container: str, command: tuple[str, ...], *, deadline_s: float
-) -> ExecResult:
+def execute(transport: Transport, container: str, command: tuple[str, ...], *, deadline_s: float) -> ExecResult:
     """Run ``command`` and return its exit code and output (both streams, interleaved).
 
     At the deadline the connection is given up; the process may go on in the container.

@@ -51,7 +51,5 @@ def read_cdi_devices(transport: Transport) -> tuple[str, ...]:
 def cdi_devices(info: Mapping[str, Any]) -> tuple[str, ...]:
     """CDI names that the engine discovered (API 1.50 and newer); empty on older ones."""
     return tuple(
-        str(device.get("ID", ""))
-        for device in info.get("DiscoveredDevices") or []
-        if device.get("Source") == "cdi"
+        str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or [] if device.get("Source") == "cdi"
     )

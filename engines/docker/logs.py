@@ -68,9 +68,7 @@ def _opened(opening: AbstractContextManager[requests.Response]) -> AbstractConte
     return owned()
 
 
-def collect(
-    transport: Transport, container: str, *, limit_bytes: int, timeout_s: float
-) -> tuple[bytes, bytes, bool]:
+def collect(transport: Transport, container: str, *, limit_bytes: int, timeout_s: float) -> tuple[bytes, bytes, bool]:
     """All that an ended container printed: output, errors, and whether ``limit_bytes`` cut them.
 
     The limit is for both together.
@@ -79,9 +77,7 @@ def collect(
     room = limit_bytes
     frames = Demultiplexer()
     params = {"stdout": "1", "stderr": "1"}
-    with transport.stream(
-        "GET", f"/containers/{segment(container)}/logs", params=params, timeout_s=timeout_s
-    ) as body:
+    with transport.stream("GET", f"/containers/{segment(container)}/logs", params=params, timeout_s=timeout_s) as body:
         while part := transport.read(body):
             for stream, payload in frames.feed(part):
                 streams[stream].append(payload[:room])

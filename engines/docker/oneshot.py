@@ -24,9 +24,7 @@ from engines.docker.transport import Transport, segment
 log = logging.getLogger(__name__)
 
 
-def run_once(
-    transport: Transport, job: OneShot, *, attach_mode: AttachMode = "device_request"
-) -> OneShotResult:
+def run_once(transport: Transport, job: OneShot, *, attach_mode: AttachMode = "device_request") -> OneShotResult:
     """Create, start, wait, read and remove, each step with its own deadline.
 
     The image is pulled when the engine does not have it. A container of the job's name and
@@ -53,9 +51,7 @@ def run_once(
     finally:
         _remove(transport, job.name, container)
     seconds = time.monotonic() - began
-    return OneShotResult(
-        exit_code=exit_code, stdout=stdout, stderr=stderr, seconds=seconds, truncated=truncated
-    )
+    return OneShotResult(exit_code=exit_code, stdout=stdout, stderr=stderr, seconds=seconds, truncated=truncated)
 
 
 def _create(transport: Transport, job: OneShot, config: Mapping[str, Any]) -> str:
@@ -86,9 +82,7 @@ def _remove_leftover(transport: Transport, job: OneShot) -> None:
 
 
 def _wait(transport: Transport, container: str, *, deadline_s: float) -> int:
-    answer = transport.call(
-        "POST", f"/containers/{segment(container)}/wait", timeout_s=deadline_s, phase="wait"
-    )
+    answer = transport.call("POST", f"/containers/{segment(container)}/wait", timeout_s=deadline_s, phase="wait")
     answer.raise_for_error("wait")
     return answer.read_as(lambda outcome: int(outcome["StatusCode"]))
 

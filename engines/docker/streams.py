@@ -61,9 +61,7 @@ def arrivals(
 
 
 class _Reader(threading.Thread):
-    def __init__(
-        self, transport: Transport, opening: AbstractContextManager[requests.Response], phase: str
-    ) -> None:
+    def __init__(self, transport: Transport, opening: AbstractContextManager[requests.Response], phase: str) -> None:
         super().__init__(name="engine-stream", daemon=True)
         self.inbox: queue.Queue[bytes | Exception | None] = queue.Queue(_INBOX_PARTS)
         self._transport = transport
@@ -78,9 +76,7 @@ class _Reader(threading.Thread):
                 # Set before the flag is looked at: whoever gives up sees the response, or
                 # this thread sees the flag.
                 self._response = response
-                while not self._given_up.is_set() and (
-                    part := self._transport.read(response, phase=self._phase)
-                ):
+                while not self._given_up.is_set() and (part := self._transport.read(response, phase=self._phase)):
                     self._offer(part)
             self._offer(None)
         except Exception as error:  # noqa: BLE001 - carried over to the caller's thread

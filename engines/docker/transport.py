@@ -105,9 +105,7 @@ class Transport:
         """
         timeout_s = self.address.timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + timeout_s
-        response = self._send(
-            method, path, params=params, json=body, stream=True, timeout=timeout_s, phase=phase
-        )
+        response = self._send(method, path, params=params, json=body, stream=True, timeout=timeout_s, phase=phase)
         with response:
             answer = Answer(response.status_code, self.read_all(response, deadline=deadline, phase=phase))
         if answer.refuses_version and not renegotiated:

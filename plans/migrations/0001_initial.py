@@ -5,32 +5,92 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Plan',
+            name="Plan",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=60, unique=True)),
-                ('description', models.CharField(blank=True, max_length=200)),
-                ('gpu_allowed', models.BooleanField(default=False, verbose_name='GPUs allowed')),
-                ('gpu_limit', models.IntegerField(default=0, help_text='Units held at once. 0 = none, -1 = unlimited.', validators=[django.core.validators.MinValueValidator(-1)], verbose_name='GPU limit')),
-                ('cpu_limit', models.IntegerField(default=-1, help_text='0 = none, -1 = unlimited.', validators=[django.core.validators.MinValueValidator(-1)], verbose_name='CPU limit (millicores)')),
-                ('memory_limit', models.IntegerField(default=-1, help_text='0 = none, -1 = unlimited.', validators=[django.core.validators.MinValueValidator(-1)], verbose_name='Memory limit (MiB)')),
-                ('app_limit', models.IntegerField(default=-1, help_text='0 = none, -1 = unlimited.', validators=[django.core.validators.MinValueValidator(-1)])),
-                ('security_profile', models.CharField(choices=[('default', "Default: the image's own user"), ('restricted', 'Restricted: fixed non-root user, no GPUs')], default='default', max_length=12)),
-                ('max_lease_hours', models.IntegerField(default=-1, help_text='Longest time an app may hold GPUs. -1 = unlimited.', validators=[django.core.validators.MinValueValidator(-1)])),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("name", models.CharField(max_length=60, unique=True)),
+                ("description", models.CharField(blank=True, max_length=200)),
+                ("gpu_allowed", models.BooleanField(default=False, verbose_name="GPUs allowed")),
+                (
+                    "gpu_limit",
+                    models.IntegerField(
+                        default=0,
+                        help_text="Units held at once. 0 = none, -1 = unlimited.",
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                        verbose_name="GPU limit",
+                    ),
+                ),
+                (
+                    "cpu_limit",
+                    models.IntegerField(
+                        default=-1,
+                        help_text="0 = none, -1 = unlimited.",
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                        verbose_name="CPU limit (millicores)",
+                    ),
+                ),
+                (
+                    "memory_limit",
+                    models.IntegerField(
+                        default=-1,
+                        help_text="0 = none, -1 = unlimited.",
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                        verbose_name="Memory limit (MiB)",
+                    ),
+                ),
+                (
+                    "app_limit",
+                    models.IntegerField(
+                        default=-1,
+                        help_text="0 = none, -1 = unlimited.",
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                    ),
+                ),
+                (
+                    "security_profile",
+                    models.CharField(
+                        choices=[
+                            ("default", "Default: the image's own user"),
+                            ("restricted", "Restricted: fixed non-root user, no GPUs"),
+                        ],
+                        default="default",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "max_lease_hours",
+                    models.IntegerField(
+                        default=-1,
+                        help_text="Longest time an app may hold GPUs. -1 = unlimited.",
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                    ),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
             ],
             options={
-                'ordering': ['name'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('gpu_limit__gte', -1), ('cpu_limit__gte', -1), ('memory_limit__gte', -1), ('app_limit__gte', -1), ('max_lease_hours__gte', -1)), name='plan_limits_from_minus_one')],
+                "ordering": ["name"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("gpu_limit__gte", -1),
+                            ("cpu_limit__gte", -1),
+                            ("memory_limit__gte", -1),
+                            ("app_limit__gte", -1),
+                            ("max_lease_hours__gte", -1),
+                        ),
+                        name="plan_limits_from_minus_one",
+                    )
+                ],
             },
         ),
     ]

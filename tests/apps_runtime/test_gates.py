@@ -1,5 +1,7 @@
 """Capability, policy and quota."""
 
+from typing import Any
+
 import pytest
 
 from apps_runtime import gates
@@ -9,7 +11,7 @@ from refusals import Refusal
 
 
 def limits(**changes):
-    values = {
+    values: dict[str, Any] = {
         "gpu_allowed": True,
         "gpu_limit": 4,
         "cpu_limit": -1,

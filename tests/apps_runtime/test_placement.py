@@ -1,12 +1,14 @@
 """Which devices serve a demand, and the sentence when they do not."""
 
+from typing import Any
+
 import pytest
 
 from apps_runtime.placement import Choice, Demand, Device, PassedOver, Shortfall, choose, explain
 
 
 def device(number: int, **changes) -> Device:
-    values = {
+    values: dict[str, Any] = {
         "id": number,
         "uuid": f"GPU-{number}",
         "vendor": "nvidia",
@@ -91,7 +93,11 @@ def test_a_redeploy_does_not_inherit_a_card_that_was_disabled():
 
 
 def test_a_kind_is_matched_by_whole_tokens():
-    devices = [device(1, model="NVIDIA A100-SXM4-80GB"), device(2, model="NVIDIA L40S"), device(3, model="NVIDIA H200")]
+    devices = [
+        device(1, model="NVIDIA A100-SXM4-80GB"),
+        device(2, model="NVIDIA L40S"),
+        device(3, model="NVIDIA H200"),
+    ]
     for kind in ("A10", "L4", "H20"):
         assert reasons(devices, Demand(1, kind)) == {PassedOver.OTHER_KIND: 3}
     assert chosen(devices, Demand(1, "a100")) == [(1, 0)]

@@ -1,13 +1,23 @@
 """The moves a deployment may make."""
 
+import itertools
+
 import pytest
 
 from apps_runtime.states import COMING_UP, LIVE, TERMINAL, WITHOUT_CONTAINER, State, may_move, sources_of
 
 
 def test_the_straight_way_up_is_allowed():
-    way = [State.QUEUED, State.PLACING, State.PULLING, State.CREATING, State.STARTING, State.VERIFYING, State.RUNNING]
-    assert all(may_move(source, target) for source, target in zip(way, way[1:], strict=False))
+    way = [
+        State.QUEUED,
+        State.PLACING,
+        State.PULLING,
+        State.CREATING,
+        State.STARTING,
+        State.VERIFYING,
+        State.RUNNING,
+    ]
+    assert all(may_move(source, target) for source, target in itertools.pairwise(way))
 
 
 def test_an_image_at_hand_needs_no_pull():

@@ -150,9 +150,7 @@ def test_a_second_create_of_an_attempt_finds_the_first_ones_container(
     assert engine.create(attempt) == engine.create(attempt)
 
 
-def test_a_name_of_somebody_else_is_not_taken_over(
-    engine: Engine, spec: Callable[..., ContainerSpec]
-) -> None:
+def test_a_name_of_somebody_else_is_not_taken_over(engine: Engine, spec: Callable[..., ContainerSpec]) -> None:
     attempt = spec()
     engine.create(attempt)
 
@@ -173,9 +171,7 @@ def test_a_registry_that_does_not_answer_is_an_unavailable_image(engine: Engine)
         engine.pull("localhost:1/driver/none:1", deadline_s=20)
 
 
-def test_a_command_that_does_not_exist_is_a_refused_start(
-    engine: Engine, spec: Callable[..., ContainerSpec]
-) -> None:
+def test_a_command_that_does_not_exist_is_a_refused_start(engine: Engine, spec: Callable[..., ContainerSpec]) -> None:
     container = engine.create(spec("no-such-command"))
 
     with pytest.raises(StartRefused, match="no-such-command"):
@@ -187,9 +183,7 @@ def test_a_malformed_name_is_a_refused_request(engine: Engine, spec: Callable[..
         engine.create(replace(spec(), name="not a name"))
 
 
-def test_an_exit_is_recorded_with_its_code(
-    engine: Engine, run: Callable[..., str], labels: dict[str, str]
-) -> None:
+def test_an_exit_is_recorded_with_its_code(engine: Engine, run: Callable[..., str], labels: dict[str, str]) -> None:
     container = run("sh", "-c", "exit 3")
 
     eventually(lambda: engine.inspect(container).phase is ContainerPhase.EXITED)
@@ -212,9 +206,7 @@ def test_a_container_is_confined_as_asked(engine: Engine, run: Callable[..., str
     assert b"MODEL=llama\n" in engine.execute(container, ("env",)).output
 
 
-def test_a_health_check_is_run_by_the_engine(
-    engine: Engine, run: Callable[..., str], labels: dict[str, str]
-) -> None:
+def test_a_health_check_is_run_by_the_engine(engine: Engine, run: Callable[..., str], labels: dict[str, str]) -> None:
     container = run(health=HealthCheck(("true",), interval_s=0.2))
 
     eventually(lambda: engine.inspect(container).health == "healthy")
@@ -339,9 +331,7 @@ def test_a_one_shot_gives_its_output_and_is_gone(engine: Engine, labels: dict[st
     assert engine.list_containers(labels) == []
 
 
-def test_a_one_shot_that_hangs_is_stopped_at_its_deadline_and_gone(
-    engine: Engine, labels: dict[str, str]
-) -> None:
+def test_a_one_shot_that_hangs_is_stopped_at_its_deadline_and_gone(engine: Engine, labels: dict[str, str]) -> None:
     with pytest.raises(EngineTimeout) as hung:
         engine.run_once(one_shot(labels, "sleep", "600", wait_deadline_s=0.5))
 
@@ -373,9 +363,7 @@ def test_a_one_shot_leaves_a_strangers_container_alone(
     strangers = engine.create(spec())
 
     with pytest.raises(NameTaken):
-        engine.run_once(
-            replace(one_shot({"miabi.test": "another"}, "true"), name=engine.inspect(strangers).name)
-        )
+        engine.run_once(replace(one_shot({"miabi.test": "another"}, "true"), name=engine.inspect(strangers).name))
 
     assert [each.id for each in engine.list_containers(labels)] == [strangers]
 

@@ -145,9 +145,7 @@ def make_bridge() -> str:
         if f"10.213.{number}.1/" in taken:
             continue
         name = f"miabi-test{number}"
-        if subprocess.run(
-            ["ip", "link", "add", name, "type", "bridge"], capture_output=True, check=False
-        ).returncode:
+        if subprocess.run(["ip", "link", "add", name, "type", "bridge"], capture_output=True, check=False).returncode:
             continue
         subprocess.run(["ip", "address", "add", f"10.213.{number}.1/24", "dev", name], check=True)
         subprocess.run(["ip", "link", "set", name, "up"], check=True)

@@ -30,9 +30,7 @@ def load_images(client: docker.APIClient) -> None:
         client.tag(BUSYBOX, repository, tag)
 
 
-def import_image(
-    client: docker.APIClient, rootfs: bytes, name: str, changes: list[str] | None = None
-) -> None:
+def import_image(client: docker.APIClient, rootfs: bytes, name: str, changes: list[str] | None = None) -> None:
     repository, _, tag = name.partition(":")
     client.import_image_from_data(rootfs, repository=repository, tag=tag, changes=changes)
 
@@ -41,9 +39,7 @@ def busybox_rootfs(busybox: Path) -> bytes:
     """A tar of a root file system with nothing but busybox and its applets."""
     program = busybox.read_bytes()
     if needs_loader(program):
-        raise ServiceMissing(
-            f"{busybox} needs shared libraries (Debian package busybox-static has one that does not)"
-        )
+        raise ServiceMissing(f"{busybox} needs shared libraries (Debian package busybox-static has one that does not)")
     applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:

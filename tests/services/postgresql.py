@@ -82,18 +82,14 @@ def start_postgresql() -> PostgreSQL:
     )
     service = Service([process], folder)
     service.start(lambda: answers(port))
-    with psycopg.connect(
-        host="127.0.0.1", port=port, user="miabi", dbname="postgres", autocommit=True
-    ) as database:
+    with psycopg.connect(host="127.0.0.1", port=port, user="miabi", dbname="postgres", autocommit=True) as database:
         database.execute("CREATE DATABASE miabi")
     return PostgreSQL(service, f"postgres://miabi@127.0.0.1:{port}/miabi")
 
 
 def answers(port: int) -> bool:
     try:
-        psycopg.connect(
-            host="127.0.0.1", port=port, user="miabi", dbname="postgres", connect_timeout=2
-        ).close()
+        psycopg.connect(host="127.0.0.1", port=port, user="miabi", dbname="postgres", connect_timeout=2).close()
     except psycopg.OperationalError:
         return False
     return True

@@ -61,9 +61,7 @@ class Service:
             "remove": [str(self.folder)],
             "finally": self.at_the_end,
         }
-        self._keeper = subprocess.Popen(
-            [sys.executable, str(KEEPER)], stdin=subprocess.PIPE, start_new_session=True
-        )
+        self._keeper = subprocess.Popen([sys.executable, str(KEEPER)], stdin=subprocess.PIPE, start_new_session=True)
         assert self._keeper.stdin is not None
         self._keeper.stdin.write(json.dumps(plan).encode() + b"\n")
         self._keeper.stdin.flush()

@@ -10,115 +10,343 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
-        ('plans', '0001_initial'),
+        ("auth", "0012_alter_user_first_name_max_length"),
+        ("plans", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
+                ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                (
+                    "date_joined",
+                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined"),
+                ),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'user',
-                'verbose_name_plural': 'users',
-                'abstract': False,
+                "verbose_name": "user",
+                "verbose_name_plural": "users",
+                "abstract": False,
             },
             managers=[
-                ('objects', django.contrib.auth.models.UserManager()),
+                ("objects", django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='Workspace',
+            name="Workspace",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.CharField(max_length=40, unique=True, validators=[django.core.validators.RegexValidator('\\A[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?\\Z', 'Use 1-40 lowercase letters, digits and hyphens, starting and ending with a letter or digit.')])),
-                ('name', models.CharField(blank=True, max_length=80)),
-                ('suspended', models.BooleanField(default=False, help_text='A suspended workspace may read and stop, but start nothing.')),
-                ('gpu_allowed', models.BooleanField(blank=True, help_text="Empty inherits the plan's.", null=True, verbose_name='GPUs allowed')),
-                ('gpu_limit', models.IntegerField(blank=True, help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.", null=True, validators=[django.core.validators.MinValueValidator(-1)], verbose_name='GPU limit')),
-                ('cpu_limit', models.IntegerField(blank=True, help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.", null=True, validators=[django.core.validators.MinValueValidator(-1)], verbose_name='CPU limit (millicores)')),
-                ('memory_limit', models.IntegerField(blank=True, help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.", null=True, validators=[django.core.validators.MinValueValidator(-1)], verbose_name='Memory limit (MiB)')),
-                ('app_limit', models.IntegerField(blank=True, help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.", null=True, validators=[django.core.validators.MinValueValidator(-1)])),
-                ('security_profile', models.CharField(blank=True, choices=[('default', "Default: the image's own user"), ('restricted', 'Restricted: fixed non-root user, no GPUs')], help_text="Empty inherits the plan's.", max_length=12)),
-                ('max_lease_hours', models.IntegerField(blank=True, help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.", null=True, validators=[django.core.validators.MinValueValidator(-1)])),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('plan', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='workspaces', to='plans.plan')),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                (
+                    "slug",
+                    models.CharField(
+                        max_length=40,
+                        unique=True,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?\\Z",
+                                "Use 1-40 lowercase letters, digits and hyphens, starting and ending with a letter or digit.",
+                            )
+                        ],
+                    ),
+                ),
+                ("name", models.CharField(blank=True, max_length=80)),
+                (
+                    "suspended",
+                    models.BooleanField(
+                        default=False, help_text="A suspended workspace may read and stop, but start nothing."
+                    ),
+                ),
+                (
+                    "gpu_allowed",
+                    models.BooleanField(
+                        blank=True,
+                        help_text="Empty inherits the plan's.",
+                        null=True,
+                        verbose_name="GPUs allowed",
+                    ),
+                ),
+                (
+                    "gpu_limit",
+                    models.IntegerField(
+                        blank=True,
+                        help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.",
+                        null=True,
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                        verbose_name="GPU limit",
+                    ),
+                ),
+                (
+                    "cpu_limit",
+                    models.IntegerField(
+                        blank=True,
+                        help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.",
+                        null=True,
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                        verbose_name="CPU limit (millicores)",
+                    ),
+                ),
+                (
+                    "memory_limit",
+                    models.IntegerField(
+                        blank=True,
+                        help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.",
+                        null=True,
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                        verbose_name="Memory limit (MiB)",
+                    ),
+                ),
+                (
+                    "app_limit",
+                    models.IntegerField(
+                        blank=True,
+                        help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.",
+                        null=True,
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                    ),
+                ),
+                (
+                    "security_profile",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("default", "Default: the image's own user"),
+                            ("restricted", "Restricted: fixed non-root user, no GPUs"),
+                        ],
+                        help_text="Empty inherits the plan's.",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "max_lease_hours",
+                    models.IntegerField(
+                        blank=True,
+                        help_text="Empty inherits the plan's value; 0 = none, -1 = unlimited.",
+                        null=True,
+                        validators=[django.core.validators.MinValueValidator(-1)],
+                    ),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "plan",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="workspaces",
+                        to="plans.plan",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['slug'],
+                "ordering": ["slug"],
             },
         ),
         migrations.CreateModel(
-            name='Membership',
+            name="Membership",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('role', models.CharField(choices=[('viewer', 'Viewer'), ('developer', 'Developer'), ('admin', 'Admin'), ('owner', 'Owner')], default='viewer', max_length=12)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
-                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='workspaces.workspace')),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[
+                            ("viewer", "Viewer"),
+                            ("developer", "Developer"),
+                            ("admin", "Admin"),
+                            ("owner", "Owner"),
+                        ],
+                        default="viewer",
+                        max_length=12,
+                    ),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="memberships",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="memberships",
+                        to="workspaces.workspace",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['workspace', 'user'],
-                'constraints': [models.UniqueConstraint(fields=('workspace', 'user'), name='membership_once')],
+                "ordering": ["workspace", "user"],
+                "constraints": [models.UniqueConstraint(fields=("workspace", "user"), name="membership_once")],
             },
         ),
         migrations.CreateModel(
-            name='AuditEvent',
+            name="AuditEvent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('actor_name', models.CharField(help_text='Kept when the user is deleted; may name a token or a task.', max_length=160)),
-                ('verb', models.CharField(max_length=60)),
-                ('target_type', models.CharField(max_length=40)),
-                ('target_id', models.CharField(blank=True, max_length=40)),
-                ('target_name', models.CharField(blank=True, max_length=160)),
-                ('before', models.JSONField(blank=True, default=dict)),
-                ('after', models.JSONField(blank=True, default=dict)),
-                ('actor', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('workspace', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to='workspaces.workspace')),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "actor_name",
+                    models.CharField(
+                        help_text="Kept when the user is deleted; may name a token or a task.", max_length=160
+                    ),
+                ),
+                ("verb", models.CharField(max_length=60)),
+                ("target_type", models.CharField(max_length=40)),
+                ("target_id", models.CharField(blank=True, max_length=40)),
+                ("target_name", models.CharField(blank=True, max_length=160)),
+                ("before", models.JSONField(blank=True, default=dict)),
+                ("after", models.JSONField(blank=True, default=dict)),
+                (
+                    "actor",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        to="workspaces.workspace",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
-                'indexes': [models.Index(fields=['workspace', '-id'], name='audit_by_workspace')],
+                "ordering": ["-id"],
+                "indexes": [models.Index(fields=["workspace", "-id"], name="audit_by_workspace")],
             },
         ),
         migrations.CreateModel(
-            name='ApiToken',
+            name="ApiToken",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=60)),
-                ('prefix', models.CharField(editable=False, max_length=16)),
-                ('digest', models.CharField(editable=False, max_length=64, unique=True)),
-                ('scope', models.CharField(choices=[('read', 'Read'), ('write', 'Read and write')], default='read', max_length=5)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('last_used_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
-                ('workspace', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='tokens', to='workspaces.workspace')),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("name", models.CharField(max_length=60)),
+                ("prefix", models.CharField(editable=False, max_length=16)),
+                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[("read", "Read"), ("write", "Read and write")], default="read", max_length=5
+                    ),
+                ),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("last_used_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="api_tokens",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tokens",
+                        to="workspaces.workspace",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-created_at', '-id'],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('revoked_at', None)), fields=('workspace', 'name'), name='token_name_once_per_workspace')],
+                "ordering": ["-created_at", "-id"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("revoked_at", None)),
+                        fields=("workspace", "name"),
+                        name="token_name_once_per_workspace",
+                    )
+                ],
             },
         ),
     ]

@@ -15,7 +15,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--days", type=int, default=settings.MIABI_KEEP_DAYS, help="Keep this many days (default: MIABI_KEEP_DAYS)."
+            "--days",
+            type=int,
+            default=settings.MIABI_KEEP_DAYS,
+            help="Keep this many days (default: MIABI_KEEP_DAYS).",
         )
         parser.add_argument("--dry-run", action="store_true", help="Only say what would go.")
 

@@ -155,9 +155,7 @@ def test_a_pull_that_fails_midway_fails(scripted_engine: ScriptedEngine) -> None
     def stream(handler: Handler) -> None:
         handler.send_response(200)
         handler.end_headers()
-        handler.wfile.write(
-            b'{"status":"Pulling from acme/app","id":"1"}\r\n{"error":"toomanyrequests: slow down"}'
-        )
+        handler.wfile.write(b'{"status":"Pulling from acme/app","id":"1"}\r\n{"error":"toomanyrequests: slow down"}')
         handler.close_connection = True
 
     scripted_engine.on("POST /images/create", stream)
@@ -169,9 +167,7 @@ def test_a_pull_that_fails_midway_fails(scripted_engine: ScriptedEngine) -> None
 
 
 @pytest.mark.parametrize("body", [[], {}, {"Id": ""}, {"Id": None}, "text", None, 7])
-def test_an_answer_that_is_not_an_engines_is_never_an_id(
-    scripted_engine: ScriptedEngine, body: object
-) -> None:
+def test_an_answer_that_is_not_an_engines_is_never_an_id(scripted_engine: ScriptedEngine, body: object) -> None:
     scripted_engine.on("POST /containers/create", answer(201, body))
 
     with pytest.raises(EngineUnreachable, match="not an engine's answer"):
@@ -179,9 +175,7 @@ def test_an_answer_that_is_not_an_engines_is_never_an_id(
 
 
 @pytest.mark.parametrize("body", [[], {}, {"Id": "x", "State": [1]}, {"Id": "x", "Config": "x"}, 7])
-def test_a_record_that_cannot_be_read_is_an_engine_error(
-    scripted_engine: ScriptedEngine, body: object
-) -> None:
+def test_a_record_that_cannot_be_read_is_an_engine_error(scripted_engine: ScriptedEngine, body: object) -> None:
     scripted_engine.on("GET /containers/x/json", answer(200, body))
     scripted_engine.on("GET /containers/json", answer(200, body if body else [7]))
 

@@ -62,9 +62,7 @@ def test_a_removal_that_stays_in_progress_is_not_confirmed(scripted_engine: Scri
 
 
 def test_an_unkillable_container_is_not_gone(scripted_engine: ScriptedEngine) -> None:
-    message = {
-        "message": "cannot stop container: x: tried to kill container, but did not receive an exit event"
-    }
+    message = {"message": "cannot stop container: x: tried to kill container, but did not receive an exit event"}
     scripted_engine.on("POST /containers/x/stop", answer(500, message))
     scripted_engine.on("DELETE /containers/x", answer(500, message))
     scripted_engine.on("GET /containers/x/json", STILL_THERE)

@@ -25,9 +25,7 @@ def test_the_requested_devices_are_the_recorded_ids() -> None:
 
 
 def test_a_cdi_device_is_told_by_its_uuid() -> None:
-    record = inspected(
-        HostConfig={"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={CARD}"]}]}
-    )
+    record = inspected(HostConfig={"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={CARD}"]}]})
 
     assert from_inspect(record).requested_devices == (CARD,)
 
@@ -80,9 +78,7 @@ def test_published_ports_are_read_once_for_both_address_families() -> None:
         ("Created", None, ""),
     ],
 )
-def test_a_list_entry_tells_exit_and_health_in_its_sentence(
-    sentence: str, exit_code: int | None, health: str
-) -> None:
+def test_a_list_entry_tells_exit_and_health_in_its_sentence(sentence: str, exit_code: int | None, health: str) -> None:
     status = from_list({"Id": "1f", "Names": ["/a"], "State": "running", "Status": sentence})
 
     assert (status.exit_code, status.health) == (exit_code, health)

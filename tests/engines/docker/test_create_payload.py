@@ -85,9 +85,7 @@ def test_a_path_is_no_volume(name: str) -> None:
 
 
 def test_health_check_durations_are_nanoseconds() -> None:
-    spec = replace(
-        SPEC, health=HealthCheck(("true",), interval_s=1.5, timeout_s=0.25, retries=2, start_period_s=3)
-    )
+    spec = replace(SPEC, health=HealthCheck(("true",), interval_s=1.5, timeout_s=0.25, retries=2, start_period_s=3))
 
     assert container_config(spec)["Healthcheck"] == {
         "Test": ["CMD", "true"],
@@ -133,18 +131,14 @@ def test_a_spec_cannot_set_what_decides_the_visible_cards(key: str) -> None:
         container_config(replace(SPEC, env={key: "all"}))
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("", "x"), ("A=NVIDIA_VISIBLE_DEVICES", "all"), ("A\0", ""), ("A", "\0")]
-)
+@pytest.mark.parametrize(("key", "value"), [("", "x"), ("A=NVIDIA_VISIBLE_DEVICES", "all"), ("A\0", ""), ("A", "\0")])
 def test_a_malformed_variable_is_an_error(key: str, value: str) -> None:
     with pytest.raises(ValueError, match="environment variable"):
         container_config(replace(SPEC, env={key: value}))
 
 
 def test_the_platform_exports_facts_under_its_own_names() -> None:
-    assert (
-        environment(container_config(replace(SPEC, env={"MIABI_GPU_COUNT": "1"})))["MIABI_GPU_COUNT"] == "1"
-    )
+    assert environment(container_config(replace(SPEC, env={"MIABI_GPU_COUNT": "1"})))["MIABI_GPU_COUNT"] == "1"
 
 
 def test_a_one_shot_overrides_the_entrypoint_of_its_image() -> None:

@@ -55,9 +55,7 @@ HOOK = (
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
-def test_a_refused_start_says_whose_fault_it_is(
-    message: str, meaning: type[EngineError], status: int
-) -> None:
+def test_a_refused_start_says_whose_fault_it_is(message: str, meaning: type[EngineError], status: int) -> None:
     assert type(errors.from_answer(status, message, phase="start")) is meaning
 
 

@@ -20,9 +20,7 @@ def frame(stream: int, payload: bytes) -> bytes:
     frames=st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(max_size=40)), max_size=8),
     cuts=st.lists(st.integers(1, 13), min_size=1),
 )
-def test_any_portioning_of_the_bytes_gives_the_same_streams(
-    frames: list[tuple[int, bytes]], cuts: list[int]
-) -> None:
+def test_any_portioning_of_the_bytes_gives_the_same_streams(frames: list[tuple[int, bytes]], cuts: list[int]) -> None:
     data = b"".join(frame(stream, payload) for stream, payload in frames)
     demultiplexer = Demultiplexer()
     seen = {STDOUT: b"", STDERR: b""}

@@ -18,9 +18,7 @@ JOB = OneShot(
     pull_deadline_s=0.3,
 )
 CREATED = answer(201, {"Id": "new"})
-CONFLICT = answer(
-    409, {"message": 'Conflict. The container name "/probe" is already in use by container "old".'}
-)
+CONFLICT = answer(409, {"message": 'Conflict. The container name "/probe" is already in use by container "old".'})
 NO_IMAGE = answer(404, {"message": "No such image: cuda:1"})
 
 
@@ -29,9 +27,7 @@ def leftover(labels: dict[str, str]) -> object:
 
 
 @pytest.mark.parametrize("phase", ["start", "wait"])
-def test_a_step_that_hangs_is_named_and_the_container_removed(
-    scripted_engine: ScriptedEngine, phase: str
-) -> None:
+def test_a_step_that_hangs_is_named_and_the_container_removed(scripted_engine: ScriptedEngine, phase: str) -> None:
     scripted_engine.on("POST /containers/create", CREATED)
     scripted_engine.on("POST /containers/new/start", answer(204))
     scripted_engine.on(f"POST /containers/new/{phase}", scripted_engine.hang)

@@ -65,9 +65,7 @@ class Authority:
 
 
 def pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None) -> str:
-    encryption = (
-        serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
-    )
+    encryption = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
     encoding, layout = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(encoding, layout, encryption).decode()
 
@@ -113,9 +111,7 @@ def tls_port(authority: Authority, tmp_path: Path) -> Iterator[int]:
 
 
 def present(port: int, material: TlsMaterial | None, *, scheme: str = "tcp", host: str = "127.0.0.1") -> bool:
-    return DockerEngine(EngineAddress(f"{scheme}://{host}:{port}", tls=material, timeout_s=3)).image_present(
-        "app:1"
-    )
+    return DockerEngine(EngineAddress(f"{scheme}://{host}:{port}", tls=material, timeout_s=3)).image_present("app:1")
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "https"])
