@@ -26,6 +26,7 @@ from scripts import installation
 DEFAULT_PORT = 8000
 PORTS_TO_TRY = 100
 READY_SECONDS = 90
+STARTING_SECONDS = 0.1
 
 
 class Supervisor(Manager):  # type: ignore[misc]
@@ -34,6 +35,11 @@ class Supervisor(Manager):  # type: ignore[misc]
     fallen: str | None = None
 
     def terminate(self) -> None:
+        if not self._all_started():
+            # Asked to stop while starting: a process without a known id cannot be told yet.
+            signal.signal(signal.SIGALRM, lambda number, frame: self.terminate())
+            signal.setitimer(signal.ITIMER_REAL, STARTING_SECONDS)
+            return
         if not self._terminating:
             ended = (name for name, process in self._processes.items() if "returncode" in process)
             self.fallen = next(ended, None)
@@ -41,6 +47,9 @@ class Supervisor(Manager):  # type: ignore[misc]
 
 
 def main() -> int:
+    # Both ways of asking end the preparation; the supervisor takes them over after it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     installation.load_environment()
     folder = installation.data_folder()
     with open(folder / "run.lock", "w") as lock:
@@ -66,8 +75,6 @@ def take(lock: IO[str]) -> bool:
 
 def supervise(folder: Path) -> int:
     """Prepare the database, run every process, and say why it ended. Returns the exit status."""
-    # SIGTERM before the supervisor takes over ends the preparation as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     host = os.environ.get("MIABI_BIND", "127.0.0.1")
     port = choose_port(host)
     os.environ["MIABI_LISTEN"] = f"{host}:{port}"
@@ -95,7 +102,7 @@ def supervise(folder: Path) -> int:
         print("Stopped.")
         return 0
     print(f"The process {supervisor.fallen} ended by itself (see above), so the others were stopped too.")
-    return supervisor.returncode or 1
+    return 1
 
 
 def choose_port(host: str) -> int:
@@ -119,7 +126,14 @@ def prepare(folder: Path) -> list[str] | None:
     report = folder / "nodes.json"
     address = f"unix://{installation.virtual_socket(folder)}"
     command = [sys.executable, "-m", "scripts.prepare", address, str(report)]
-    if subprocess.run(command, cwd=installation.ROOT, check=False).returncode:
+    # A session of its own: on Ctrl-C it is ended from here, without its own traceback.
+    with subprocess.Popen(command, cwd=installation.ROOT, start_new_session=True) as preparing:
+        try:
+            status = preparing.wait()
+        except KeyboardInterrupt:
+            preparing.terminate()
+            raise
+    if status:
         return None
     addresses: list[str] = json.loads(report.read_text())
     report.unlink()
