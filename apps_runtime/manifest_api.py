@@ -51,7 +51,7 @@ class ManifestApplyView(WorkspaceScoped):
 
     @extend_schema(
         parameters=[ApplyQuery],
-        request={"application/json": ManifestSerializer, "application/yaml": OpenApiTypes.STR},
+        request={"application/json": ManifestSerializer, "application/yaml": OpenApiTypes.OBJECT},
         responses=ManifestResultSerializer,
     )
     def post(self, request: Request, workspace_slug: str) -> Response:
@@ -68,7 +68,7 @@ class ManifestApplyView(WorkspaceScoped):
 
 class AppManifestView(WorkspaceScoped):
     @extend_schema(
-        responses={(200, "application/yaml"): OpenApiResponse(OpenApiTypes.STR, "The manifest.")},
+        responses={(200, "application/yaml"): OpenApiResponse(OpenApiTypes.OBJECT, "The manifest.")},
         parameters=[OpenApiParameter("app_name", OpenApiTypes.STR, OpenApiParameter.PATH)],
     )
     def get(self, request: Request, workspace_slug: str, app_name: str) -> HttpResponse:

@@ -15,7 +15,7 @@ from apps_runtime.mounts import check_mount_path
 from apps_runtime.quantities import format_cpu, format_memory, parse_cpu, parse_memory
 from gpus.kinds import check_kind
 from workspaces.models import DNS_LABEL
-from workspaces.strict_serializers import Strict, StrictModelSerializer
+from workspaces.strict_serializers import Strict, StrictModelSerializer, Whole
 
 MAX_GPUS = 64
 CAPABILITIES = ["compute", "utility", "video", "graphics"]
@@ -58,13 +58,13 @@ class Quantity(serializers.Field[int, Any, str, int]):
         return self.write(value)
 
 
-class PortSerializer(Strict):
+class PortSerializer(Whole):
     container = serializers.IntegerField(min_value=1, max_value=65535)
     publish = serializers.BooleanField(default=False)
     protocol = serializers.ChoiceField(choices=["tcp", "udp"], default="tcp")
 
 
-class MountSerializer(Strict):
+class MountSerializer(Whole):
     volume = serializers.CharField(max_length=40, validators=[DNS_LABEL])
     path = CheckedText(check_mount_path, max_length=255)
     read_only = serializers.BooleanField(default=False)  # type: ignore[assignment]

@@ -8,10 +8,10 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from gpus.models import MAX_SHARES, GpuDevice, Node
-from workspaces.strict_serializers import Strict, StrictModelSerializer
+from workspaces.strict_serializers import Strict, StrictModelSerializer, Whole
 
 
-class TlsSerializer(Strict):
+class TlsSerializer(Whole):
     """PEM texts; stored encrypted and never given back."""
 
     ca_cert = serializers.CharField(max_length=20_000)
@@ -92,7 +92,7 @@ class HolderSerializer(serializers.Serializer[Any]):
 
 class GpuDeviceSerializer(serializers.ModelSerializer[GpuDevice]):
     node = serializers.CharField(source="node.name", read_only=True)
-    parent = serializers.CharField(source="parent.uuid", read_only=True, default=None)  # type: ignore[assignment]
+    parent = serializers.CharField(source="parent.uuid", read_only=True, default=None, allow_null=True)  # type: ignore[assignment]
     holders = serializers.SerializerMethodField()
 
     class Meta:

@@ -146,7 +146,7 @@ class AuditEventSerializer(serializers.ModelSerializer[AuditEvent]):
 
 
 class OperatorAuditEventSerializer(serializers.ModelSerializer[AuditEvent]):
-    workspace = serializers.CharField(source="workspace.slug", default=None, read_only=True)
+    workspace = serializers.CharField(source="workspace.slug", default=None, read_only=True, allow_null=True)
 
     class Meta:
         model = AuditEvent

@@ -44,5 +44,22 @@ class Strict(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
+class Whole(Strict):
+    """An object inside another one: given whole, also where the outer one is changed in part.
+
+    DRF hands ``partial`` down, so a PATCH would take a mount without its path.
+    """
+
+    def to_internal_value(self, data: Any) -> Any:
+        value = super().to_internal_value(data)
+        for name, field in self.fields.items():
+            if field.read_only or name in data:
+                continue
+            if field.required:
+                raise serializers.ValidationError({name: field.error_messages["required"]}, code="required")
+            value.setdefault(field.source, field.get_default())
+        return value
+
+
 class StrictModelSerializer(Strict, serializers.ModelSerializer[Any]):
     """A model's fields, unknown keys refused."""

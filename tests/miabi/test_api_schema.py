@@ -1,0 +1,91 @@
+"""The OpenAPI document against the API itself: schemathesis asks everything, as operator and tenant."""
+
+from __future__ import annotations
+
+import pytest
+import schemathesis
+from django.core.signals import request_finished, request_started
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import Case
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from apps_runtime import waking
+from gpus import nodes as node_services
+from miabi.wsgi import application
+from tests.factories import make_app, make_device, make_node, make_operator, make_workspace
+from workspaces.audit import PLATFORM
+from workspaces.models import ApiToken, Membership
+from workspaces.tokens import create_token
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture
+def rows(db, settings, monkeypatch):
+    # Requests share the test's transaction, as they do with Django's own test client.
+    for signal in (request_started, request_finished):
+        monkeypatch.setattr(signal, "receivers", [])
+        signal.sender_receivers_cache.clear()
+    settings.MIABI_GPU_ENABLED = True
+    for module in (waking, node_services):
+        monkeypatch.setattr(module.current_app, "send_task", lambda *args, **kwargs: None)
+    workspace = make_workspace("demo")
+    node = make_node("virtual")
+    make_device(node)
+    make_app(workspace, "web", gpu=1)
+    return workspace
+
+
+@pytest.fixture
+def operator_token(rows) -> str:
+    return create_token(make_operator("root"), name="t", workspace=None, scope=ApiToken.Scope.WRITE, actor=PLATFORM)[1]
+
+
+@pytest.fixture
+def tenant_token(rows) -> str:
+    from tests.factories import make_user
+
+    user = make_user("tenant")
+    Membership.objects.create(workspace=rows, user=user, role="owner")
+    return create_token(user, name="t", workspace=rows, scope=ApiToken.Scope.WRITE, actor=PLATFORM)[1]
+
+
+schema = schemathesis.openapi.from_wsgi("/api/v1/schema?format=json", application)
+few = settings(
+    max_examples=6,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+)
+
+
+def _put_known_names(case: Case) -> None:
+    """Half the way into the views: names that exist, where the path asks for one."""
+    known = {"workspace_slug": "demo", "slug": "demo", "app_name": "web", "name": "web"}
+    for name, value in known.items():
+        if name in (case.path_parameters or {}):
+            case.path_parameters[name] = value
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@schema.parametrize()
+@few
+def test_an_operator_gets_only_documented_answers(case: Case, operator_token):
+    _put_known_names(case)
+    case.call_and_validate(headers={"Authorization": f"Bearer {operator_token}"}, checks=CHECKS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@schema.parametrize()
+@few
+def test_a_tenant_gets_only_documented_answers(case: Case, tenant_token):
+    _put_known_names(case)
+    case.call_and_validate(headers={"Authorization": f"Bearer {tenant_token}"}, checks=CHECKS)
