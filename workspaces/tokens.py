@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from refusals import Conflict, Malformed, NotPermitted
 from workspaces.audit import Actor, record
-from workspaces.models import ApiToken, User, Workspace
+from workspaces.models import ApiToken, Membership, User, Workspace
 
 TOKEN_START = "mia_"  # noqa: S105 - what a token begins with
 LAST_USE_GRAIN = timedelta(minutes=1)
@@ -20,6 +20,10 @@ LAST_USE_GRAIN = timedelta(minutes=1)
 
 class TokenNameTaken(Conflict):
     code = "token_name_taken"
+
+
+class NotAMember(Conflict):
+    code = "not_a_member"
 
 
 def digest_of(token: str) -> str:
@@ -40,11 +44,14 @@ def create_token(
 
     Raises:
         NotPermitted: an operator's token for somebody who is not one.
+        NotAMember: the user is not in the workspace, so the token could do nothing.
         TokenNameTaken: the workspace has a usable token of that name.
         Malformed: the expiry is in the past.
     """
     if workspace is None and not user.is_staff:
         raise NotPermitted(f"{user} is not an operator. Name a workspace for the token.", attr="workspace")
+    if workspace is not None and not Membership.objects.filter(workspace=workspace, user=user).exists():
+        raise NotAMember(f"{user} is not a member of {workspace}, so the token could do nothing. Add them first.")
     if expires_at is not None and expires_at <= timezone.now():
         raise Malformed("The expiry lies in the past. Choose a later time or none.", attr="expires_at")
     text = TOKEN_START + secrets.token_urlsafe(32)
