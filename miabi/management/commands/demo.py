@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from miabi.demo import Client, Demo, DemoFailed
 from workspaces.audit import PLATFORM
-from workspaces.models import ApiToken, User, Workspace
+from workspaces.models import ApiToken, Membership, User, Workspace
+from workspaces.roles import Role
 from workspaces.tokens import create_token, revoke_token
 
 
@@ -27,17 +28,21 @@ class Command(BaseCommand):
         operator = User.objects.filter(is_superuser=True).order_by("pk").first()
         if workspace is None or operator is None:
             raise CommandError("There is no such workspace or no operator here. Run `make run` first.")
+        # A token bound to a workspace acts as a member of it; being an operator is not enough.
+        owner = Membership.objects.filter(workspace=workspace, role=Role.OWNER, user__is_active=True).first()
+        if owner is None:
+            raise CommandError(f"Workspace {workspace} has no owner to play the tenant. Add one first.")
         # Tokens of a few minutes for this play alone, so that it needs no password.
         made = [
             create_token(
-                operator,
+                user,
                 name=f"demo-play-{timezone.now():%H%M%S%f}-{number}",
                 workspace=scope,
                 scope=ApiToken.Scope.WRITE,
                 expires_at=timezone.now() + timedelta(minutes=15),
                 actor=PLATFORM,
             )
-            for number, scope in enumerate((None, workspace))
+            for number, (user, scope) in enumerate([(operator, None), (owner.user, workspace)])
         ]
         clients = [Client(options["url"].rstrip("/"), text) for _, text in made]
         try:
