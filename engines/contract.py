@@ -56,6 +56,8 @@ class EngineFacts:
     system_time: datetime | None
     engine_id: str = ""
     """The engine's own identifier: another one at the same address is another engine."""
+    data_root: str = ""
+    """Where the engine keeps its data; tells e.g. a snap's engine from a packaged one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,23 @@
 
 New devices arrive disabled. What the operator decided (enabled, mode, shares) is never
 touched. What is not read any more becomes missing, or unreadable when the driver counts
-more cards than it shows; no row is ever deleted.
+more cards than it shows; no row is ever deleted, and no lease ends.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from django.utils import timezone
 
 from gpus.models import GpuDevice
 from gpus.readings import DeviceReading, ProbeReport
 
-_READ_FIELDS = (
+# What tells whether a device is as it was; they are written only where one has changed.
+_FACTS = (
     "vendor",
     "model",
     "memory_mib",
@@ -25,93 +28,130 @@ _READ_FIELDS = (
     "pci_bus_id",
     "mig_enabled",
     "mig_profile",
-    "utilization_percent",
-    "memory_used_mib",
     "health",
     "health_reason",
     "presence",
     "parent_id",
-    "last_seen_at",
 )
+# What moves at each probe.
+_GAUGES = ("utilization_percent", "memory_used_mib", "last_seen_at")
 
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    added: int
-    updated: int
-    vanished: int
-    warnings: tuple[str, ...]
+    """How many rows were made, changed and went missing; duplicates in words."""
+
+    added: int = 0
+    changed: int = 0
+    vanished: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The node's rows by UUID, and what has become of them so far."""
+
+    node_id: int
+    now: datetime
+    known: dict[str, GpuDevice]
+    added: int = 0
+    changed: list[GpuDevice] = field(default_factory=list)
+    seen: list[GpuDevice] = field(default_factory=list)
+    """Unchanged but for their gauges."""
 
 
 def merge(node_id: int, report: ProbeReport) -> MergeResult:
     """Write a good report's devices; the caller holds the node's lock in a transaction.
 
-    Five queries, whatever the number of cards.
+    At most six queries whatever the number of cards, but for SQLite's limit of variables.
     """
-    now = timezone.now()
-    known = {
-        device.uuid: device
-        for device in GpuDevice.objects.filter(node_id=node_id).order_by("pk").select_for_update(no_key=True)
-    }
+    devices = GpuDevice.objects.filter(node_id=node_id).order_by("pk").select_for_update(no_key=True)
+    rows = _Rows(node_id, timezone.now(), {device.uuid: device for device in devices})
     cards = [reading for reading in report.devices if not reading.is_mig_instance]
-    added, changed = _apply(node_id, cards, known, {}, now)
-    parents = {device.uuid: device.pk for device in known.values()}
     instances = [reading for reading in report.devices if reading.is_mig_instance]
-    more_added, more_changed = _apply(node_id, instances, known, parents, now)
+    _take_in(rows, cards, {})
+    _take_in(rows, instances, {uuid: device.pk for uuid, device in rows.known.items()})
     read = {reading.uuid for reading in report.devices}
-    gone = [device for uuid, device in known.items() if uuid not in read]
-    absence = GpuDevice.Presence.MISSING if report.complete else GpuDevice.Presence.UNREADABLE
-    vanished = [device for device in gone if device.presence != absence]
-    for device in vanished:
-        device.presence = absence
-    GpuDevice.objects.bulk_update([*changed, *more_changed, *vanished], _READ_FIELDS)
-    return MergeResult(added + more_added, len(changed) + len(more_changed), len(vanished), _duplicates(node_id, read))
+    vanished = _vanish(rows, read, report.complete)
+    GpuDevice.objects.bulk_update(rows.changed + vanished, [*_FACTS, *_GAUGES, "updated_at"])
+    GpuDevice.objects.bulk_update(rows.seen, _GAUGES)
+    return MergeResult(rows.added, len(rows.changed), len(vanished), _duplicates(node_id, read))
 
 
 def mark_all_missing(node_id: int) -> int:
-    """The driver reports no card at all: every known row is missing, and kept."""
+    """The driver reports no card at all: every known row is missing, and kept. The caller holds the node's lock."""
     devices = GpuDevice.objects.filter(node_id=node_id).exclude(presence=GpuDevice.Presence.MISSING)
-    return devices.update(presence=GpuDevice.Presence.MISSING)
+    return devices.update(
+        presence=GpuDevice.Presence.MISSING,
+        utilization_percent=None,
+        memory_used_mib=None,
+        updated_at=timezone.now(),
+    )
 
 
-def _apply(
-    node_id: int,
-    readings: list[DeviceReading],
-    known: dict[str, GpuDevice],
-    parents: dict[str, int],
-    now: datetime,
-) -> tuple[int, list[GpuDevice]]:
-    """New rows are inserted and put into ``known``; returns their number and the rows to update."""
+def _take_in(rows: _Rows, readings: list[DeviceReading], parents: Mapping[str, int]) -> None:
     fresh: list[GpuDevice] = []
-    changed: list[GpuDevice] = []
     for reading in readings:
-        device = known.get(reading.uuid)
-        (changed if device else fresh).append(
-            _fill(device or GpuDevice(node_id=node_id, uuid=reading.uuid), reading, parents, now)
-        )
+        facts = _facts(reading, parents)
+        device = rows.known.get(reading.uuid)
+        if device is None:
+            device = GpuDevice(node_id=rows.node_id, uuid=reading.uuid)
+            fresh.append(device)
+        elif _differs(device, facts):
+            rows.changed.append(device)
+        else:
+            rows.seen.append(device)
+        _set(device, facts, rows.now)
+        device.utilization_percent = reading.utilization_percent
+        device.memory_used_mib = reading.memory_used_mib
+        device.last_seen_at = rows.now
     for device in GpuDevice.objects.bulk_create(fresh):
-        known[device.uuid] = device
-    return len(fresh), changed
+        rows.known[device.uuid] = device
+    rows.added += len(fresh)
 
 
-def _fill(device: GpuDevice, reading: DeviceReading, parents: dict[str, int], now: datetime) -> GpuDevice:
-    device.vendor = reading.vendor
-    device.model = reading.model
-    device.memory_mib = reading.memory_mib
-    device.memory_note = reading.memory_note
-    device.index = reading.index
-    device.minor_number = reading.minor_number
-    device.pci_bus_id = reading.pci_bus_id
-    device.mig_enabled = reading.mig_enabled
-    device.mig_profile = reading.mig_profile
-    device.utilization_percent = reading.utilization_percent
-    device.memory_used_mib = reading.memory_used_mib
-    device.health = GpuDevice.Health.UNHEALTHY if reading.health_reason else GpuDevice.Health.OK
-    device.health_reason = reading.health_reason
-    device.presence = GpuDevice.Presence.PRESENT
-    device.parent_id = parents.get(reading.parent_uuid)
-    device.last_seen_at = now
-    return device
+def _facts(reading: DeviceReading, parents: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "vendor": reading.vendor,
+        "model": reading.model,
+        "memory_mib": reading.memory_mib,
+        "memory_note": reading.memory_note,
+        "index": reading.index,
+        "minor_number": reading.minor_number,
+        "pci_bus_id": reading.pci_bus_id,
+        "mig_enabled": reading.mig_enabled,
+        "mig_profile": reading.mig_profile,
+        "health": GpuDevice.Health.UNHEALTHY if reading.health_reason else GpuDevice.Health.OK,
+        "health_reason": reading.health_reason,
+        "presence": GpuDevice.Presence.PRESENT,
+        "parent_id": parents.get(reading.parent_uuid),
+    }
+
+
+def _differs(device: GpuDevice, facts: Mapping[str, Any]) -> bool:
+    return any(getattr(device, name) != value for name, value in facts.items())
+
+
+def _set(device: GpuDevice, facts: Mapping[str, Any], now: datetime) -> None:
+    for name, value in facts.items():
+        setattr(device, name, value)
+    # bulk_update leaves auto_now out.
+    device.updated_at = now
+
+
+def _vanish(rows: _Rows, read: set[str], complete: bool) -> list[GpuDevice]:
+    """What was not read. When the driver counts more cards than it shows, one that was there is
+    one of those; one that was away already stays away.
+    """
+    presence = GpuDevice.Presence
+    absence = presence.MISSING if complete else presence.UNREADABLE
+    was = {presence.PRESENT, presence.UNREADABLE} if complete else {presence.PRESENT}
+    vanished = [device for uuid, device in rows.known.items() if uuid not in read and device.presence in was]
+    for device in vanished:
+        device.presence = absence
+        device.utilization_percent = device.memory_used_mib = None
+        device.updated_at = rows.now
+    return vanished
 
 
 def _duplicates(node_id: int, uuids: set[str]) -> tuple[str, ...]:

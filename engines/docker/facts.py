@@ -38,6 +38,7 @@ def facts_from(version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFac
         host_name=str(info.get("Name", "")),
         system_time=moment(info.get("SystemTime")),
         engine_id=str(info.get("ID") or ""),
+        data_root=str(info.get("DockerRootDir") or ""),
     )
 
 
