@@ -141,7 +141,8 @@ def prepare(folder: Path) -> list[str] | None:
 
 
 def virtual_node(addresses: list[str]) -> str:
-    return f"exec python -m engines.virtual --listen {shlex.quote(addresses[0])}"
+    state = shlex.quote(str(installation.data_folder() / "virtual.json"))
+    return f"exec python -m engines.virtual --listen {shlex.quote(addresses[0])} --state {state}"
 
 
 def announce(folder: Path, url: str) -> None:
