@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from django.db.models import F, QuerySet
+from django.db.models import F, QuerySet, Value
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, status, viewsets
@@ -58,7 +58,7 @@ class WorkspaceListView(mixins.ListModelMixin, viewsets.GenericViewSet[Workspace
 
     def get_queryset(self) -> QuerySet[Workspace]:
         if is_operator(self.request):
-            return Workspace.objects.order_by("slug")
+            return Workspace.objects.annotate(caller_role=Value(Role.OWNER.value)).order_by("slug")
         token = token_of(self.request)
         mine = Workspace.objects.filter(memberships__user=user_of(self.request)).annotate(
             caller_role=F("memberships__role")

@@ -8,8 +8,9 @@ from typing import Any
 from django.contrib.auth.password_validation import validate_password
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.fields import empty
 
-from plans.models import Plan
+from plans.models import Plan, SecurityProfileChoices
 from workspaces.models import ApiToken, AuditEvent, Membership, RoleChoices, User, Workspace
 from workspaces.settling import OVERRIDES
 from workspaces.strict_serializers import Strict, StrictModelSerializer
@@ -67,6 +68,16 @@ class WorkspaceNameSerializer(StrictModelSerializer):
         fields = ["name"]
 
 
+class InheritedChoiceField(serializers.ChoiceField):
+    """A choice that ``null`` leaves to the plan, like every other override; stored as ""."""
+
+    def run_validation(self, data: Any = empty) -> Any:
+        return super().run_validation(data) or ""
+
+    def to_representation(self, value: Any) -> Any:
+        return super().to_representation(value) or None
+
+
 class OperatorWorkspaceSerializer(StrictModelSerializer):
     """A workspace with its overrides (null inherits) and the limits that come of them."""
 
@@ -74,6 +85,7 @@ class OperatorWorkspaceSerializer(StrictModelSerializer):
     owner = serializers.SlugRelatedField(
         slug_field="username", queryset=User.objects.all(), write_only=True, required=False, allow_null=True
     )
+    security_profile = InheritedChoiceField(choices=SecurityProfileChoices.choices, required=False, allow_null=True)
     effective = serializers.SerializerMethodField()
 
     class Meta:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import models
 from rest_framework import serializers
+
+LARGEST_INTEGER = 2**31 - 1
 
 
 def refuse_null_bytes(value: Any, path: str = "") -> None:
@@ -62,4 +65,11 @@ class Whole(Strict):
 
 
 class StrictModelSerializer(Strict, serializers.ModelSerializer[Any]):
-    """A model's fields, unknown keys refused."""
+    """A model's fields, unknown keys refused, and numbers held to what every database can keep."""
+
+    def build_standard_field(self, field_name: str, model_field: Any) -> Any:
+        field_class, options = super().build_standard_field(field_name, model_field)
+        if isinstance(model_field, models.IntegerField) and not isinstance(model_field, models.BigIntegerField):
+            # SQLite would take 64 bits, and PostgreSQL fail over them.
+            options["max_value"] = min(options.get("max_value", LARGEST_INTEGER), LARGEST_INTEGER)
+        return field_class, options

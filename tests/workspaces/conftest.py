@@ -41,9 +41,10 @@ def operator(db, signed_in: Client) -> APIClient:
 def with_token():
     """A client with a new token of a person, for one workspace or (None) as operator."""
 
-    def client(user: User, workspace: Workspace | None, scope: str = ApiToken.Scope.WRITE, **fields) -> APIClient:
-        fields = {"name": "t", "actor": PLATFORM} | fields
-        _, text = create_token(user, workspace=workspace, scope=scope, **fields)
+    def client(
+        user: User, workspace: Workspace | None, scope: str = ApiToken.Scope.WRITE, *, name: str = "t"
+    ) -> APIClient:
+        _, text = create_token(user, name=name, workspace=workspace, scope=scope, actor=PLATFORM)
         made = APIClient()
         made.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
         return made

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from refusals import Refusal
 from tests.factories import make_member, make_user, make_workspace
 from tests.parallel import in_parallel
 from workspaces import members
 from workspaces.audit import Actor
 from workspaces.models import ApiToken, AuditEvent, Membership, User, Workspace
 from workspaces.roles import Role
-from refusals import Refusal
 
 MEMBERS = "/api/v1/workspaces/vision/members"
 
@@ -145,9 +145,7 @@ def test_a_role_lost_while_waiting_no_longer_counts(workspace):
     Membership.objects.filter(user=boss).update(role="developer")
 
     with pytest.raises(members.AboveOwnRank):
-        members.remove_member(
-            Membership.objects.get(user=ada), actor=Actor.person(boss), actor_role=Role.ADMIN
-        )
+        members.remove_member(Membership.objects.get(user=ada), actor=Actor.person(boss), actor_role=Role.ADMIN)
 
     assert role_of(ada, workspace) == "viewer"
 
