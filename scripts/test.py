@@ -101,7 +101,7 @@ def pytest(name: str, selection: list[str], arguments: list[str], extra: dict[st
     environment = {
         name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "MIABI_BROKER_URL")
     }
-    workers = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadgroup"]
+    workers = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "worksteal"]
     command = [sys.executable, "-m", "pytest", *selection, *workers, *arguments]
     began = time.monotonic()
     # A session of its own: it hears of Ctrl-C from here, once, and not from the terminal too.

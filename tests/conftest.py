@@ -1,4 +1,4 @@
-"""What holds for every test: which database it needs, and who shares a worker."""
+"""What holds for every test: that it runs at all, and on the database it is about."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import FrameType
 import pytest
 from django.db import connection
 
+from tests.complete_run import CompleteRun, make_ids_unique
 from tests.services.needs import need
 
 pytest_plugins = ["tests.services.fixtures"]
@@ -24,19 +25,22 @@ SHARED_PARTS = {
 def pytest_configure(config: pytest.Config) -> None:
     """Stop on SIGTERM as on Ctrl-C: fixtures are torn down, servers stopped."""
     signal.signal(signal.SIGTERM, stop)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(CompleteRun())
 
 
 def stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests by the large parts they use, and keep each part in one worker."""
+    """Mark the tests by the large parts they use."""
+    make_ids_unique(items)
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             if marker := SHARED_PARTS.get(fixture):
                 item.add_marker(marker)
-                item.add_marker(pytest.mark.xdist_group(marker))
 
 
 @pytest.fixture(autouse=True)

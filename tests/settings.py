@@ -14,6 +14,7 @@ if "MIABI_TEST_DIR" not in os.environ:
     os.environ["MIABI_TEST_DIR"] = tempfile.mkdtemp(prefix="miabi-test-data-")
     atexit.register(shutil.rmtree, os.environ["MIABI_TEST_DIR"], ignore_errors=True)
 _folder = Path(os.environ["MIABI_TEST_DIR"])
+(_folder / "static").mkdir(exist_ok=True)
 
 # Before the product's settings: an .env file of the developer does not change what is there.
 os.environ["MIABI_DATA_DIR"] = str(_folder)
