@@ -19,10 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
+import structlog
 from django.conf import settings
-from django.db import close_old_connections, models
+from django.db import DatabaseError, connections, models
 from django.db.models import Q
 from django.utils import timezone
+
+log = structlog.get_logger(__name__)
 
 
 class ClaimLost(Exception):
@@ -82,12 +85,17 @@ def renewing(model: type[Claimable], pk: int, token: uuid.UUID) -> Iterator[None
     done = threading.Event()
 
     def beat() -> None:
-        try:
-            while not done.wait(settings.MIABI_CLAIM_SECONDS / 3):
+        while not done.wait(settings.MIABI_CLAIM_SECONDS / 3):
+            try:
                 if not renew(model, pk, token):
                     return
-        finally:
-            close_old_connections()
+            except DatabaseError as error:
+                # The claim lives for two beats more: a database that comes back in time costs nothing.
+                log.warning("claim_not_renewed", model=model.__name__, pk=pk, error=str(error))
+            finally:
+                # Not kept between beats: with every thread of a worker acting, their claims
+                # would otherwise need as many connections again as the pool has.
+                connections.close_all()
 
     heart = threading.Thread(target=beat, name=f"claim-{model.__name__}-{pk}", daemon=True)
     heart.start()

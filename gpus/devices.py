@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
 from django.db import transaction
 
 from gpus.models import MAX_SHARES, GpuDevice, Node
-from refusals import Conflict, Malformed
+from refusals import Conflict, Malformed, Refusal
 from workspaces.audit import Actor, record
 
 
@@ -81,3 +84,29 @@ def set_device(
             record(actor, "device.set", locked, before=before, after=changes)
     locked.refresh_from_db()
     return locked
+
+
+@dataclass(slots=True)
+class BulkOutcome:
+    """What came of the same change to many devices."""
+
+    set: list[GpuDevice] = field(default_factory=list)
+    refused: list[tuple[GpuDevice, Refusal]] = field(default_factory=list)
+
+
+def set_devices(
+    devices: Iterable[GpuDevice],
+    *,
+    actor: Actor,
+    enabled: bool | None = None,
+    mode: str | None = None,
+    max_shares: int | None = None,
+) -> BulkOutcome:
+    """``set_device`` for each, on its own: one that is refused costs the others nothing."""
+    outcome = BulkOutcome()
+    for device in devices:
+        try:
+            outcome.set.append(set_device(device, actor=actor, enabled=enabled, mode=mode, max_shares=max_shares))
+        except Refusal as refusal:
+            outcome.refused.append((device, refusal))
+    return outcome

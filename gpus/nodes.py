@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 from gpus.addresses import check_address
 from gpus.models import Node
 from refusals import Conflict, Malformed, NotPermitted
-from workspaces.audit import Actor, record
+from workspaces.audit import PLATFORM, Actor, record
 
 log = structlog.get_logger(__name__)
 
@@ -23,6 +23,7 @@ PROBE_NODE = "gpus.tasks.probe_node"
 EDITABLE = frozenset(
     {"name", "engine", "address", "credentials", "labels", "schedulable", "attach_mode", "probe_image"}
 )
+TLS_FIELDS = frozenset({"ca_cert", "client_cert", "client_key"})
 
 
 class NodeNameTaken(Conflict):
@@ -107,6 +108,34 @@ def set_schedulable(node: Node, schedulable: bool, *, actor: Actor) -> Node:
     return locked
 
 
+def start_drain(node: Node, *, actor: Actor) -> Node:
+    """Cordon the node for good: what runs is to end, nothing comes back until an uncordon.
+
+    A node without live deployments is drained at once; else ``finish_drain`` says so later.
+    """
+    with transaction.atomic():
+        locked = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+        if locked.drain_state == Node.DrainState.NONE:
+            live = _live(locked)
+            locked.drain_state = Node.DrainState.DRAINING if live else Node.DrainState.DRAINED
+            locked.schedulable = False
+            locked.save(update_fields=["schedulable", "drain_state", "updated_at"])
+            record(actor, "node.drain", locked, after={"drain_state": locked.drain_state, "live_deployments": live})
+    return locked
+
+
+def finish_drain(node_id: int) -> bool:
+    """Mark a draining node as drained once nothing of ours lives there; false when something does."""
+    with transaction.atomic():
+        locked = Node.objects.select_for_update(no_key=True).get(pk=node_id)
+        if locked.drain_state != Node.DrainState.DRAINING or _live(locked):
+            return locked.drain_state == Node.DrainState.DRAINED
+        locked.drain_state = Node.DrainState.DRAINED
+        locked.save(update_fields=["drain_state", "updated_at"])
+        record(PLATFORM, "node.drained", locked)
+    return True
+
+
 def remove_node(node: Node, *, actor: Actor) -> None:
     """Forget a node and its devices. Raises NodeInUse while anything refers to it."""
     try:
@@ -150,6 +179,9 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(fields) - EDITABLE)
     if unknown:
         raise Malformed(f"A node has no setting called {', '.join(unknown)}.", attr=unknown[0])
+    material = fields.get("credentials")
+    if material is not None and not ({"ca_cert"} <= material.keys() <= TLS_FIELDS):
+        raise Malformed("TLS material is ca_cert, and client_cert with client_key, as PEM texts.", attr="credentials")
     if "address" in fields:
         try:
             return fields | {"address": check_address(fields["address"])}
