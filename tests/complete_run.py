@@ -30,7 +30,7 @@ def with_count(items: Sequence[pytest.Item]) -> list[tuple[pytest.Item, int]]:
     return [(item, counts[item.nodeid]) for item in items]
 
 
-@dataclass
+@dataclass(eq=False)
 class CompleteRun:
     """Counts, in the process that reports, what was collected and what began to run."""
 
