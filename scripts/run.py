@@ -92,7 +92,7 @@ def supervise(folder: Path) -> int:
     for name, command in parse_procfile((installation.ROOT / "Procfile").read_text()).processes.items():
         supervisor.add_process(name, command, cwd=str(installation.ROOT))
     if nodes:
-        supervisor.add_process("virtual", virtual_node(nodes, folder), cwd=str(installation.ROOT))
+        supervisor.add_process("virtual", virtual_node(nodes), cwd=str(installation.ROOT))
     url = f"http://127.0.0.1:{port}"
     announcer = Process(target=announce, args=(folder, url), daemon=True)
     announcer.start()
