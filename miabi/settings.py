@@ -231,6 +231,16 @@ REST_FRAMEWORK: dict[str, Any] = {
     "EXCEPTION_HANDLER": "miabi.api_errors.handle",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "PAGE_SIZE": 50,
+    "DEFAULT_THROTTLE_CLASSES": ["miabi.throttling.AnonymousThrottle", "miabi.throttling.CallerThrottle"],
+    # Generous: they stop a client gone wild and a guesser, not work. "" switches one off. DRF
+    # keeps the times of all requests of a period, so short periods are cheap and long ones are not.
+    "DEFAULT_THROTTLE_RATES": {
+        "anonymous": env.str("MIABI_THROTTLE_ANONYMOUS", default="60/min") or None,
+        "caller": env.str("MIABI_THROTTLE_CALLER", default="500/s") or None,
+        "bad_token": env.str("MIABI_THROTTLE_BAD_TOKEN", default="30/min") or None,
+    },
+    # How many proxies of ours stand in front: 0 trusts the connection and no header.
+    "NUM_PROXIES": env.int("MIABI_PROXIES", default=0),
 }
 DRF_STANDARDIZED_ERRORS: dict[str, Any] = {
     "EXCEPTION_HANDLER_CLASS": "miabi.api_errors.ApiExceptionHandler",

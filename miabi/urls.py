@@ -5,6 +5,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from miabi import api_errors, health, metrics
+from miabi.api_index import IndexView
 
 handler404 = api_errors.not_found
 handler500 = api_errors.server_error
@@ -14,6 +15,7 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),
+    path("api/v1", IndexView.as_view(), name="api-index"),
     path("api/v1/", include("miabi.api_urls")),
     path("admin/", admin.site.urls),
 ]

@@ -94,7 +94,9 @@ def transfer(workspace: Workspace, to: User, *, actor: Actor, owner: User) -> No
         members = {row.user_id: row for row in workspace.memberships.select_for_update(no_key=True).order_by("pk")}
         giving, taking = members.get(owner.pk), members.get(to.pk)
         if giving is None or giving.role != Role.OWNER:
-            raise NotAMember(f"{owner} is no owner of {workspace}, so there is nothing to hand over. Set roles instead.")
+            raise NotAMember(
+                f"{owner} is no owner of {workspace}, so there is nothing to hand over. Set roles instead."
+            )
         if taking is None:
             raise NotAMember(f"{to} is not a member of {workspace}. Add them first.", attr="username")
         if giving.pk == taking.pk:
