@@ -37,6 +37,7 @@ class ProbeRequest:
     toolkit_floor: str
     pull_deadline_s: float
     wait_deadline_s: float
+    """For the start, in which the toolkit asks the driver already, and again for the run."""
     now: datetime
 
 
@@ -105,6 +106,7 @@ def _run(engine: Engine, request: ProbeRequest) -> ProbeReport:
         labels=request.labels,
         all_gpus=True,
         pull_deadline_s=request.pull_deadline_s,
+        start_deadline_s=request.wait_deadline_s,
         wait_deadline_s=request.wait_deadline_s,
     )
     try:
