@@ -11,7 +11,11 @@ import posixpath
 import re
 from urllib.parse import urlsplit
 
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 MAX_LENGTH = 255
+METADATA_SERVICES = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")))
+"""Those that are not link-local; compared as addresses, since an IPv6 one has many spellings."""
 _HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\Z")
 
 
@@ -64,8 +68,15 @@ def _check_host(host: str) -> None:
         if host.lower().rstrip(".") in ("metadata.google.internal", "metadata"):
             raise ValueError("Cloud metadata services are not engines.") from None
         return
-    mapped = getattr(ip, "ipv4_mapped", None) or ip
-    if mapped.is_link_local or mapped.is_multicast or mapped.is_unspecified or mapped.is_reserved:
+    ip = _carried(ip)
+    if ip.is_link_local or ip.is_multicast or ip.is_unspecified or ip.is_reserved:
         raise ValueError(f"{host} is a link-local, multicast, unspecified or reserved address.")
-    if host in ("fd00:ec2::254", "100.100.100.200"):
+    if ip in METADATA_SERVICES:
         raise ValueError("Cloud metadata services are not engines.")
+
+
+def _carried(ip: IpAddress) -> IpAddress:
+    """The IPv4 address inside an IPv6 one (mapped, 6to4), else the address itself."""
+    if isinstance(ip, ipaddress.IPv6Address):
+        return ip.ipv4_mapped or ip.sixtofour or ip
+    return ip

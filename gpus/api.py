@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
-from gpus import devices, nodes
+from gpus import devices, nodes, rescanning
 from gpus.models import GpuDevice, Node
-from gpus.serializers import DeviceSettingsSerializer, GpuDeviceSerializer, NodeSerializer
+from gpus.serializers import DeviceSettingsSerializer, GpuDeviceSerializer, NodeSerializer, RescanQuery
 from workspaces.permissions import OperatorView
 
 
@@ -70,10 +70,20 @@ class NodeViewSet(OperatorView, viewsets.ModelViewSet[Node]):
         """Let the node take new apps again."""
         return self._answer(nodes.set_schedulable(self.get_object(), True, actor=self.actor))
 
-    @extend_schema(request=None, responses={202: NodeSerializer})
+    @extend_schema(request=None)
+    @action(detail=True, methods=["post"])
+    def drain(self, request: Request, node_id: str) -> Response:
+        """Cordon until an uncordon; `drain_state` is `drained` once nothing of ours lives on the node."""
+        return self._answer(nodes.start_drain(self.get_object(), actor=self.actor))
+
+    @extend_schema(request=None, parameters=[RescanQuery], responses={200: NodeSerializer, 202: NodeSerializer})
     @action(detail=True, methods=["post"], url_path="gpus/rescan", filter_backends=[], pagination_class=None)
     def rescan(self, request: Request, node_id: str) -> Response:
         """Ask for a probe of the node; `last_probe_at` moves when it is done."""
+        query = RescanQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        if query.validated_data["wait"]:
+            return self._answer(rescanning.rescan_now(self.get_object(), actor=self.actor))
         return self._answer(nodes.request_rescan(self.get_object(), actor=self.actor), status.HTTP_202_ACCEPTED)
 
 

@@ -147,3 +147,7 @@ class DeviceSettingsSerializer(Strict):
     enabled = serializers.BooleanField(required=False)
     mode = serializers.ChoiceField(choices=GpuDevice.Mode.choices, required=False)
     max_shares = serializers.IntegerField(required=False, min_value=1, max_value=MAX_SHARES)
+
+
+class RescanQuery(serializers.Serializer[Any]):
+    wait = serializers.BooleanField(default=False, help_text="Answer 200 when the probe is done, not 202 at once.")
