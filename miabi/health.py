@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from celery import current_app
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
+BROKER_SECONDS = 2.0
 
+
+@require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
     """Always 200 while the process serves."""
     return JsonResponse({"status": "ok"})
 
 
+@require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 when all parts answer, else 503 that names those that do not."""
     parts = {"database": database_problem(), "migrations": "", "broker": broker_problem()}
@@ -32,7 +37,7 @@ def database_problem() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except Error:
         return "does not answer"
     return ""
 
@@ -44,10 +49,14 @@ def migrations_problem() -> str:
 
 
 def broker_problem() -> str:
-    """Why the broker cannot be used, "" when it can. Waits two seconds at most."""
+    """Why the broker cannot be used, "" when it can. Waits a few seconds at most."""
+    waits = {"socket_timeout": BROKER_SECONDS, "socket_connect_timeout": BROKER_SECONDS}
+    # A broker of plain files knows no such options, and its client would choke on them.
+    options = waits if "socket_timeout" in current_app.conf.broker_transport_options else {}
     try:
-        with current_app.connection_for_write() as broker:
-            broker.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=2)
+        # A connection of its own: one from the pool may stand since before the broker went.
+        with current_app.connection_for_write(transport_options=options) as broker:
+            broker.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=BROKER_SECONDS)
     except (OperationalError, OSError):
         return "does not answer: deploys are kept and begin when it is back"
     return ""

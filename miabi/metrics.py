@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db.models import Count, F, Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
+from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -40,22 +41,22 @@ def _devices() -> Iterator[Metric]:
     held = GaugeMetricFamily("miabi_gpu_allocated", "Units of GPU devices held by deployments.", labels=labels)
     missing = GaugeMetricFamily("miabi_gpu_devices_missing", "GPU devices not seen by the last probe.", labels=labels)
     unhealthy = GaugeMetricFamily("miabi_gpu_devices_unhealthy", "GPU devices with a known fault.", labels=labels)
+    families = {"found": found, "enabled_now": enabled, "held_now": held, "missing": missing, "unhealthy": unhealthy}
     rows = (
         GpuDevice.objects.order_by()
-        .values_list("node__name", "model")
+        .values("node__name", "model")
         .annotate(
-            Count("pk"),
-            Count("pk", filter=Q(enabled=True)),
-            Sum("held"),
-            Count("pk", filter=~Q(presence=GpuDevice.Presence.PRESENT)),
-            Count("pk", filter=Q(health=GpuDevice.Health.UNHEALTHY)),
+            found=Count("pk"),
+            enabled_now=Count("pk", filter=Q(enabled=True)),
+            held_now=Sum("held"),
+            missing=Count("pk", filter=~Q(presence=GpuDevice.Presence.PRESENT)),
+            unhealthy=Count("pk", filter=Q(health=GpuDevice.Health.UNHEALTHY)),
         )
     )
-    families = (found, enabled, held, missing, unhealthy)
-    for node, model, *values in rows:
-        for family, value in zip(families, values, strict=True):
-            family.add_metric([node, model], value)
-    yield from families
+    for row in rows:
+        for name, family in families.items():
+            family.add_metric([row["node__name"], row["model"]], row[name])
+    yield from families.values()
 
 
 def _deployments() -> Iterator[Metric]:
@@ -93,8 +94,8 @@ def _latency() -> Metric:
         total=Count("pk"),
         seconds=Sum("waited"),
         **{
-            f"le_{n}": Count("pk", filter=Q(waited__lte=timedelta(seconds=n_s)))
-            for n, n_s in enumerate(LATENCY_BUCKETS)
+            f"le_{number}": Count("pk", filter=Q(waited__lte=timedelta(seconds=seconds)))
+            for number, seconds in enumerate(LATENCY_BUCKETS)
         },
     )
     buckets: list[tuple[str, float]] = [
@@ -112,6 +113,7 @@ _registry = CollectorRegistry(auto_describe=False)
 _registry.register(FleetCollector())
 
 
+@require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """The exposition; 404 unless ``MIABI_METRICS_ENABLED``."""
     if not settings.MIABI_METRICS_ENABLED:
