@@ -110,6 +110,36 @@ def usage_of(workspace: Workspace, *, without: App | None = None) -> Usage:
     return Usage(gpu=sums[0], cpu_millis=sums[1], memory_mib=sums[2], apps=len(per_app))
 
 
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """One limit of a workspace: where it comes from, and what is used of it. -1: unlimited."""
+
+    name: str
+    plan: int
+    override: int | None
+    effective: int
+    used: int
+
+    @property
+    def percent(self) -> int:
+        if self.effective <= 0:
+            return 100 if self.used and self.effective == 0 else 0
+        return min(100, round(100 * self.used / self.effective))
+
+
+def limit_rows(workspace: Workspace) -> list[LimitRow]:
+    """Plan, override, effective value and use of each limit, for the console."""
+    plan, override, limits = workspace.plan.limits, workspace.overrides, workspace.limits
+    used = usage_of(workspace)
+    apps = App.objects.filter(workspace=workspace).count()
+    return [
+        LimitRow("GPU units", plan.gpu_units, override.gpu_limit, limits.gpu_units, used.gpu),
+        LimitRow("CPU (millicores)", plan.cpu_limit, override.cpu_limit, limits.cpu_limit, used.cpu_millis),
+        LimitRow("Memory (MiB)", plan.memory_limit, override.memory_limit, limits.memory_limit, used.memory_mib),
+        LimitRow("Apps", plan.app_limit, override.app_limit, limits.app_limit, apps),
+    ]
+
+
 def check_entitlement(workspace: Workspace, app: App, spec: Mapping[str, Any]) -> None:
     """Everything that does not depend on devices, under the workspace's lock.
 

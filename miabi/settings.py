@@ -13,6 +13,7 @@ from typing import Any
 import environ
 from cryptography.fernet import Fernet
 from django.core.management.utils import get_random_secret_key
+from django.urls import reverse_lazy
 
 from miabi.key_files import read_or_create
 from miabi.logs import logging_config
@@ -61,6 +62,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "home"
 
 INSTALLED_APPS = [
     "unfold",
@@ -260,4 +262,50 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 
 LOGGING = logging_config(json_lines=env.bool("MIABI_LOG_JSON", default=True), level=env.str("MIABI_LOG_LEVEL", "INFO"))
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
-UNFOLD: dict[str, Any] = {"SITE_TITLE": "Miabi", "SITE_HEADER": "Miabi"}
+
+
+def _link(title: str, icon: str, model: str) -> dict[str, Any]:
+    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{model}_changelist")}
+
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Miabi",
+    "SITE_HEADER": "Miabi",
+    "SITE_SUBHEADER": "GPUs for teams",
+    "SITE_SYMBOL": "memory",
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "miabi.console.dashboard",
+    "COMMAND": {"search_models": True},
+    "SIDEBAR": {
+        "show_search": True,
+        "navigation": [
+            {
+                "title": "Fleet",
+                "items": [
+                    {"title": "Overview", "icon": "dashboard", "link": reverse_lazy("admin:index")},
+                    _link("Nodes", "dns", "gpus_node"),
+                    _link("GPU devices", "memory", "gpus_gpudevice"),
+                ],
+            },
+            {
+                "title": "Runtime",
+                "items": [
+                    _link("Apps", "apps", "apps_runtime_app"),
+                    _link("Deployments", "rocket_launch", "apps_runtime_deployment"),
+                    _link("Leases", "key", "apps_runtime_devicelease"),
+                ],
+            },
+            {
+                "title": "Tenants",
+                "items": [
+                    _link("Workspaces", "groups", "workspaces_workspace"),
+                    _link("Plans", "receipt_long", "plans_plan"),
+                    _link("Users", "person", "workspaces_user"),
+                    _link("API tokens", "vpn_key", "workspaces_apitoken"),
+                    _link("Audit", "history", "workspaces_auditevent"),
+                ],
+            },
+        ],
+    },
+}

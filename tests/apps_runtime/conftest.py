@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from apps_runtime import waking
+from celery import current_app
 
 
 @pytest.fixture(autouse=True)
@@ -16,5 +15,5 @@ def gpus_on(settings):
 def wakes(monkeypatch) -> list[int]:
     """Apps that a worker was woken for; nothing is sent."""
     sent: list[int] = []
-    monkeypatch.setattr(waking.current_app, "send_task", lambda name, args, **kwargs: sent.append(args[0]))
+    monkeypatch.setattr(current_app, "send_task", lambda name, args, **kwargs: sent.append(args[0]))
     return sent

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from celery import current_app
+from kombu.exceptions import OperationalError
 
 from apps_runtime import lifecycle, steps
 from apps_runtime.models import App, Deployment, DeploymentEvent, DeviceLease
 from apps_runtime.states import State
+from refusals import Refusal
 from tests.factories import make_app, make_device, make_node, make_plan, make_workspace
 from workspaces.audit import PLATFORM
 from workspaces.models import AuditEvent
@@ -29,7 +32,7 @@ def deploy(app: App) -> Deployment:
 
 
 def refused(app: App):
-    with pytest.raises(lifecycle.Refusal) as refusal:
+    with pytest.raises(Refusal) as refusal:
         deploy(app)
     return refusal.value
 
@@ -128,7 +131,7 @@ def test_entitlement_is_checked_again_at_every_start(workspace, node):
     Deployment.objects.filter(pk=deployment.pk).update(state=State.STOPPED)
     workspace.gpu_allowed = False
     workspace.save()
-    with pytest.raises(lifecycle.Refusal) as refusal:
+    with pytest.raises(Refusal) as refusal:
         lifecycle.request_start(app, actor=PLATFORM)
     assert refusal.value.code == "gpu_not_allowed"
 
@@ -229,14 +232,10 @@ def test_the_smallest_block_of_free_cards_that_suffices_is_taken(workspace):
 
 
 def test_a_broker_that_is_down_costs_no_error(workspace, node, monkeypatch, django_capture_on_commit_callbacks):
-    from kombu.exceptions import OperationalError
-
-    from apps_runtime import waking
-
     def down(*args, **kwargs):
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr(waking.current_app, "send_task", down)
+    monkeypatch.setattr(current_app, "send_task", down)
     app = make_app(workspace)
     with django_capture_on_commit_callbacks(execute=True):
         deployment = deploy(app)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import docker
 import pytest
+from celery import current_app
 from rest_framework.test import APIClient
 
-from apps_runtime import reconcile, steps, waking
+from apps_runtime import reconcile, steps
 from apps_runtime.models import App, Deployment, DeviceLease
 from apps_runtime.specs import LABEL_PREFIX
 from gpus.inventory import probe_node
@@ -29,7 +30,7 @@ STAY = ["sh", "-c", "nvidia-smi -L; exec sleep 1000"]
 def _platform(settings, monkeypatch) -> None:
     settings.MIABI_GPU_ENABLED = True
     settings.MIABI_STOP_GRACE_SECONDS = 1
-    monkeypatch.setattr(waking.current_app, "send_task", lambda *args, **kwargs: None)
+    monkeypatch.setattr(current_app, "send_task", lambda *args, **kwargs: None)
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def deploy(tenant: APIClient, app: App) -> Deployment:
 def printed(tenant: APIClient, app: App) -> str:
     answer = tenant.get(f"/api/v1/workspaces/vision/apps/{app.name}/logs")
     assert answer.status_code == 200
-    return b"".join(answer.streaming_content).decode()
+    return answer.getvalue().decode()
 
 
 def test_new_cards_arrive_disabled_with_all_that_was_read(node, fleet: Fleet):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import schemathesis
+from celery import current_app
 from django.core.signals import request_finished, request_started
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import Case
@@ -14,8 +15,6 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from apps_runtime import waking
-from gpus import nodes as node_services
 from miabi.wsgi import application
 from tests.factories import make_app, make_device, make_node, make_operator, make_workspace
 from workspaces.audit import PLATFORM
@@ -32,8 +31,7 @@ def rows(db, settings, monkeypatch):
         monkeypatch.setattr(signal, "receivers", [])
         signal.sender_receivers_cache.clear()
     settings.MIABI_GPU_ENABLED = True
-    for module in (waking, node_services):
-        monkeypatch.setattr(module.current_app, "send_task", lambda *args, **kwargs: None)
+    monkeypatch.setattr(current_app, "send_task", lambda *args, **kwargs: None)
     workspace = make_workspace("demo")
     node = make_node("virtual")
     make_device(node)
