@@ -117,6 +117,7 @@ def test_a_change_to_many_devices_tells_which_were_refused_and_makes_the_others(
     assert AuditEvent.objects.count() == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_of_two_nodes_that_enable_the_same_uuid_at_once_one_gets_it(operator: Actor):
     twins = [make_device(make_node(), uuid="GPU-5a1b0c9e-0000-4000-8000-00000000000a", enabled=False) for _ in range(4)]

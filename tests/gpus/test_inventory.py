@@ -44,6 +44,7 @@ def state_of(node: Node) -> list[dict[str, object]]:
     return [dict(row) for row in node.devices.order_by("pk").values()]
 
 
+@pytest.mark.both_databases
 def test_a_good_probe_finds_the_cards_and_says_that_the_node_is_capable(node: Node, host: VirtualNode):
     outcome = probe_node(node.pk)
     assert (outcome.ran, outcome.code, outcome.devices, outcome.added) == (True, "", 4, 4)
@@ -377,6 +378,7 @@ def running(monkeypatch) -> dict[str, int]:
     return count
 
 
+@pytest.mark.both_databases
 def test_probes_of_one_node_never_overlap(node: Node, running: dict[str, int]):
     outcomes = in_parallel(probe_node, [node.pk] * 8)
     assert running["most"] == 1
@@ -387,6 +389,7 @@ def test_probes_of_one_node_never_overlap(node: Node, running: dict[str, int]):
     assert GpuDevice.objects.count() == 4
 
 
+@pytest.mark.both_databases
 def test_probes_of_different_nodes_run_at_the_same_time(node: Node, running: dict[str, int]):
     nodes = [node, *(make_node(f"gpu-{number}", address=node.address) for number in (2, 3, 4))]
     outcomes = in_parallel(probe_node, [each.pk for each in nodes])
@@ -413,6 +416,7 @@ def test_a_hung_node_delays_no_other(node: Node, host: VirtualNode, serving: Ser
     assert ended[well.pk] < ended[hung.pk]
 
 
+@pytest.mark.both_databases
 def test_a_claim_that_ran_out_is_taken_over_and_the_late_result_dropped(node: Node, monkeypatch):
     """Worker A hangs past its claim, B probes, A's result comes last."""
 

@@ -95,6 +95,7 @@ def test_unified_memory_is_kept_as_unknown_and_never_as_zero(node):
     assert (kept.memory_mib, kept.memory_note, kept.presence, kept.health) == (None, "unified", "present", "ok")
 
 
+@pytest.mark.both_databases
 def test_what_the_operator_decided_survives_every_change_of_the_card(node):
     read(node, card(1))
     GpuDevice.objects.update(enabled=True, mode="shared", max_shares=6)
@@ -258,6 +259,7 @@ def queries_of(node: Node, *readings: DeviceReading) -> int:
     return len(captured)
 
 
+@pytest.mark.both_databases
 def test_a_merge_takes_the_same_few_queries_for_two_cards_and_for_sixteen(node):
     other = make_node("gpu-2")
 

@@ -76,6 +76,7 @@ def test_two_beats_at_any_distance_probe_a_node_once_an_interval(distance: int, 
     assert set(others) == {30}
 
 
+@pytest.mark.both_databases
 def test_beats_that_tick_at_the_same_moment_share_the_nodes_out():
     nodes = [make_node() for _ in range(6)]
     taken = in_parallel(lambda _: take_due_nodes(), range(4))
@@ -179,6 +180,7 @@ def test_with_gpus_switched_off_it_says_which_setting(sent, settings):
     assert sent == []
 
 
+@pytest.mark.both_databases
 def test_wait_probes_at_once_and_prints_a_table(node: Node):
     out, err = rescan("--wait")
     heading, line = out.splitlines()
