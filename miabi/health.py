@@ -9,7 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
-BROKER_SECONDS = 2.0
+BROKER_SECONDS = 2
 
 
 @require_safe

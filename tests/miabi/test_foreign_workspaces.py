@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from tests.factories import make_app, make_member, make_workspace
+from tests.miabi.addresses import addresses
+from workspaces.audit import PLATFORM
+from workspaces.models import ApiToken, Membership
+from workspaces.tokens import create_token
 
 METHODS = ("get", "post", "patch", "put", "delete")
 VALUES = {
@@ -19,26 +20,7 @@ VALUES = {
     "token_id": "1",
 }
 
-
-def endpoints(patterns=None, prefix: str = "") -> Iterator[str]:
-    """Every address template below ``/api/v1/workspaces/{workspace_slug}``, found by itself."""
-    for entry in patterns if patterns is not None else get_resolver().url_patterns:
-        route = prefix + _route(entry)
-        if isinstance(entry, URLResolver):
-            yield from endpoints(entry.url_patterns, route)
-        elif isinstance(entry, URLPattern) and "{workspace_slug}" in route:
-            yield route
-
-
-def _route(entry: URLPattern | URLResolver) -> str:
-    import re
-
-    text = str(entry.pattern).removeprefix("^").removesuffix("$").removesuffix("\\Z")
-    text = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", text) if "(?P<" not in text else text
-    return re.sub(r"\(\?P<(\w+)>(?:[^()]|\([^()]*\))*\)", r"{\1}", text)
-
-
-ENDPOINTS = sorted(set(endpoints()))
+ENDPOINTS = sorted({address.template for address in addresses() if "{workspace_slug}" in address.template})
 
 
 def test_the_walk_finds_the_endpoints():
@@ -46,13 +28,21 @@ def test_the_walk_finds_the_endpoints():
     assert any("manifests/apply" in endpoint for endpoint in ENDPOINTS)
 
 
-@pytest.fixture
-def intruder(db) -> APIClient:
-    victims = make_workspace("victims")
+@pytest.fixture(params=["session", "token", "token of a member of both"])
+def intruder(db, request) -> APIClient:
+    """Somebody from another workspace, or whose token is another workspace's."""
+    victims, others = make_workspace("victims"), make_workspace("others")
     make_member(victims, "owner", "victim")
     make_app(victims, "web")
+    user = make_member(others, "owner", "intruder")
     client = APIClient()
-    client.force_authenticate(make_member(make_workspace("others"), "owner", "intruder"))
+    if request.param == "session":
+        client.force_login(user)
+        return client
+    if request.param == "token of a member of both":
+        Membership.objects.create(workspace=victims, user=user, role="owner")
+    _, text = create_token(user, name="t", workspace=others, scope=ApiToken.Scope.WRITE, actor=PLATFORM)
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
     return client
 
 
@@ -71,3 +61,11 @@ def test_without_credentials_nothing_is_answered(db, endpoint):
     make_workspace("victims")
     answer = APIClient().get("/" + endpoint.format(workspace_slug="victims", **VALUES))
     assert answer.status_code in (401, 405)
+
+
+def test_a_list_that_is_asked_for_another_workspace_stays_with_its_own(intruder):
+    for name in ("workspace", "workspace__slug", "workspace_slug", "workspace_id"):
+        for things in ("apps", "volumes", "secrets", "registries"):
+            answer = intruder.get(f"/api/v1/workspaces/others/{things}", {name: "victims"})
+            assert answer.status_code == 200
+            assert answer.json()["results"] == []
