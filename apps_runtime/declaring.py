@@ -146,12 +146,12 @@ def _fill(app: App, fields: Mapping[str, Any]) -> None:
     unknown = sorted(set(fields) - FIELDS)
     if unknown:
         raise Malformed(f"An app has no setting called {', '.join(unknown)}.", attr=unknown[0])
-    stored_env = dict(app.env)
+    stored_env, stored_secrets = dict(app.env), set(app.secret_env)
     for name, value in fields.items():
         setattr(app, name, value)
     if "env" in fields:
         app.env = _keep_secrets(fields["env"], stored_env, app)
-    # A value given without its key being named secret any more must not become readable.
+    _refuse_revealing(app, stored_secrets, fields.get("env") or {})
     missing = sorted(set(app.secret_env) - set(app.env))
     if missing:
         raise Malformed(f"secretEnv names {missing[0]}, which env does not hold.", attr="secret_env")
@@ -161,6 +161,16 @@ def _fill(app: App, fields: Mapping[str, Any]) -> None:
         raise Malformed(str(error), attr="env") from error
     _check_gpu(app)
     _check_named(app)
+
+
+def _refuse_revealing(app: App, stored: set[str], given: Mapping[str, str | None]) -> None:
+    """A stored secret does not become readable by taking its key out of ``secret_env``."""
+    revealed = {key for key in stored - set(app.secret_env) if key in app.env and given.get(key) is None}
+    if revealed:
+        raise Malformed(
+            f"{min(revealed)} is stored as a secret. Give its value anew to make it readable, or remove it.",
+            attr="secret_env",
+        )
 
 
 def _keep_secrets(given: Mapping[str, str | None], stored: Mapping[str, str], app: App) -> dict[str, str]:
@@ -173,9 +183,6 @@ def _keep_secrets(given: Mapping[str, str | None], stored: Mapping[str, str], ap
             kept[key] = stored[key]
         else:
             raise Malformed(f"{key} has no stored value: give one.", attr=f"env.{key}")
-    revealed = sorted(key for key, value in given.items() if value is None and key not in app.secret_env)
-    if revealed:
-        raise Malformed(f"Only a secret keeps its stored value: {revealed[0]} is not in secretEnv.", attr="secret_env")
     return kept
 
 

@@ -45,6 +45,7 @@ class NodeForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Node
         fields = ["name", "engine", "address", "labels", "attach_mode", "probe_image"]
+        widgets = {"labels": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
     def clean_address(self) -> str:
         try:

@@ -8,4 +8,8 @@ class MiabiConfig(AppConfig):
     label = "miabi"
 
     def ready(self) -> None:
+        from django.contrib import admin
+
         from miabi import database_checks  # noqa: F401 - registers its checks
+
+        admin.site.index_title = "Fleet"
