@@ -12,7 +12,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
-from rest_framework.parsers import BaseParser, JSONParser
+from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -26,6 +26,7 @@ from apps_runtime.serializers import (
     ManifestSerializer,
 )
 from workspaces.permissions import WorkspaceScoped
+from workspaces.strict_json import StrictJSONParser
 
 
 class YamlParser(BaseParser):
@@ -47,7 +48,7 @@ class ApplyQuery(serializers.Serializer[Any]):
 
 
 class ManifestApplyView(WorkspaceScoped):
-    parser_classes = [JSONParser, YamlParser]
+    parser_classes = [StrictJSONParser, YamlParser]
 
     @extend_schema(
         parameters=[ApplyQuery],

@@ -61,8 +61,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
-LOGIN_URL = "admin:login"
-LOGIN_REDIRECT_URL = "home"
+LOGIN_URL = "pages:login"
+LOGIN_REDIRECT_URL = "pages:home"
 
 INSTALLED_APPS = [
     "unfold",
@@ -228,7 +228,7 @@ REST_FRAMEWORK: dict[str, Any] = {
         "rest_framework.filters.SearchFilter",
     ],
     "DEFAULT_SCHEMA_CLASS": "miabi.openapi.ApiSchema",
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["workspaces.strict_json.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "EXCEPTION_HANDLER": "miabi.api_errors.handle",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",

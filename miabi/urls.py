@@ -2,7 +2,6 @@
 
 from django.contrib import admin
 from django.urls import include, path
-from django.views.generic import RedirectView
 
 from miabi import api_errors, health, metrics
 from miabi.api_index import IndexView
@@ -11,7 +10,7 @@ handler404 = api_errors.not_found
 handler500 = api_errors.server_error
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("", include("apps_runtime.pages_urls")),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),

@@ -56,17 +56,19 @@ def find_workspace(request: Request, slug: str) -> tuple[Workspace, Role]:
     token = token_of(request)
     if token is not None and token.workspace is not None and token.workspace.slug != slug:
         raise NotFound
-    if is_operator(request):
-        workspace = Workspace.objects.select_related("plan").filter(slug=slug).first()
-        if workspace is None:
-            raise NotFound
-        return workspace, Role.OWNER
-    membership = (
-        Membership.objects.select_related("workspace__plan").filter(workspace__slug=slug, user=user_of(request)).first()
-    )
-    if membership is None:
+    found = workspace_of(user_of(request), slug, as_operator=is_operator(request))
+    if found is None:
         raise NotFound
-    return membership.workspace, Role(membership.role)
+    return found
+
+
+def workspace_of(user: User, slug: str, *, as_operator: bool) -> tuple[Workspace, Role] | None:
+    """The workspace and the user's role in it; an operator is as an owner. None: not theirs to see."""
+    if as_operator:
+        workspace = Workspace.objects.select_related("plan").filter(slug=slug).first()
+        return (workspace, Role.OWNER) if workspace else None
+    membership = Membership.objects.select_related("workspace__plan").filter(workspace__slug=slug, user=user).first()
+    return (membership.workspace, Role(membership.role)) if membership else None
 
 
 def check_scope(request: Request) -> None:
