@@ -184,6 +184,13 @@ def test_an_instance_finds_a_card_that_is_listed_after_it(node):
     assert row(1).instances.count() == 1
 
 
+def test_an_instance_without_its_card_gets_it_back(node):
+    read(node, card(1, mig_enabled=True), instance(0, 1))
+    GpuDevice.objects.update(parent=None)
+    read(node, card(1, mig_enabled=True), instance(0, 1))
+    assert row(1).instances.count() == 1
+
+
 def test_mig_turned_off_makes_the_instances_missing_and_the_card_offered(node):
     read(node, card(1, mig_enabled=True), instance(0, 1))
     GpuDevice.objects.update(enabled=True)

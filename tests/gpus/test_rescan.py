@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from datetime import timedelta
 from itertools import pairwise
 
@@ -77,8 +78,17 @@ def test_two_beats_at_any_distance_probe_a_node_once_an_interval(distance: int, 
 
 
 @pytest.mark.both_databases
-def test_beats_that_tick_at_the_same_moment_share_the_nodes_out():
-    nodes = [make_node() for _ in range(6)]
+def test_beats_that_tick_at_the_same_moment_share_the_nodes_out(monkeypatch):
+    nodes = [make_node() for _ in range(20)]
+    together, free_now = threading.Barrier(4), claims.free_now
+
+    def at_once():
+        # The connection is open by now, so that all look for due nodes before any has taken one.
+        Node.objects.exists()
+        together.wait(30)
+        return free_now()
+
+    monkeypatch.setattr(claims, "free_now", at_once)
     taken = in_parallel(lambda _: take_due_nodes(), range(4))
     assert sorted(pk for part in taken for pk in part) == [node.pk for node in nodes]
 
