@@ -6,29 +6,52 @@ DRF ignores unknown keys, so a misspelt limit would silently be none at all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from django.db import models
 from rest_framework import serializers
 
 LARGEST_INTEGER = 2**31 - 1
+DEEPEST = 32
+MAX_TOLD = 200
 
 
-def refuse_null_bytes(value: Any, path: str = "") -> None:
-    """PostgreSQL text cannot hold NUL: refuse it anywhere as malformed, not as a fault.
+def refuse_unstorable(value: Any, path: str = "", depth: int = 0) -> None:
+    """Refuse what a database cannot keep, anywhere in ``value``, as malformed and not as a fault.
+
+    That is the null character (PostgreSQL), half a surrogate pair (it has no UTF-8), and
+    nesting that is deeper than anything the API has.
 
     Raises:
         serializers.ValidationError: naming the path.
     """
-    if isinstance(value, str) and "\x00" in value:
-        raise serializers.ValidationError({path or "non_field_errors": "Null characters are not allowed."})
+    if depth > DEEPEST:
+        _refuse(path, "This is nested too deeply.")
+    if isinstance(value, str) and (problem := _problem_of(value)):
+        _refuse(path, problem)
     if isinstance(value, Mapping):
         for key, item in value.items():
-            refuse_null_bytes(str(key), path or str(key))
-            refuse_null_bytes(item, f"{path}.{key}" if path else str(key))
+            inside = f"{path}.{key}" if path else str(key)
+            if problem := _problem_of(str(key)):
+                _refuse(inside, problem)
+            refuse_unstorable(item, inside, depth + 1)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            refuse_null_bytes(item, f"{path}.{number}" if path else str(number))
+            refuse_unstorable(item, f"{path}.{number}" if path else str(number), depth + 1)
+
+
+def _problem_of(text: str) -> str:
+    if "\x00" in text:
+        return "Null characters are not allowed."
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return "Half a surrogate pair is no character."
+    return ""
+
+
+def _refuse(path: str, problem: str) -> NoReturn:
+    # The path is part of the answer, which must be writable itself.
+    told = path[:MAX_TOLD].encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    raise serializers.ValidationError({told or "non_field_errors": problem})
 
 
 class Strict(serializers.Serializer[Any]):
@@ -36,7 +59,7 @@ class Strict(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
-            refuse_null_bytes(data)
+            refuse_unstorable(data)
             unknown = sorted(str(key) for key in set(data) - set(self.fields))
             if unknown:
                 known = ", ".join(sorted(name for name, field in self.fields.items() if not field.read_only))

@@ -15,17 +15,24 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from apps_runtime import lifecycle
+from apps_runtime.models import Registry, Secret, Volume
+from gpus.models import GpuDevice, Node
 from miabi.wsgi import application
-from tests.factories import make_app, make_device, make_node, make_operator, make_workspace
+from plans.models import Plan
+from tests.factories import make_app, make_device, make_member, make_node, make_operator, make_workspace
 from workspaces.audit import PLATFORM
-from workspaces.models import ApiToken, Membership
+from workspaces.models import ApiToken, User, Workspace
 from workspaces.tokens import create_token
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
+KNOWN = {"workspace_slug": "demo", "slug": "demo", "app_name": "web", "name": "web", "username": "guest", "number": 1}
+"""Names that exist, for what the path asks for: random ones would never reach behind the look-up."""
+
 
 @pytest.fixture
-def rows(db, settings, monkeypatch):
+def rows(db, settings, monkeypatch) -> Workspace:
     # Requests share the test's transaction, as they do with Django's own test client.
     for signal in (request_started, request_finished):
         monkeypatch.setattr(signal, "receivers", [])
@@ -35,7 +42,13 @@ def rows(db, settings, monkeypatch):
     workspace = make_workspace("demo")
     node = make_node("virtual")
     make_device(node)
-    make_app(workspace, "web", gpu=1)
+    app = make_app(workspace, "web", gpu=1)
+    lifecycle.request_deploy(app, actor=PLATFORM)
+    Volume.objects.create(workspace=workspace, name="web")
+    Secret.objects.create(workspace=workspace, name="web", data={"KEY": "value"}, keys=["KEY"])
+    Registry.objects.create(workspace=workspace, name="web", server="registry.example.com", username="u", password="p")
+    guest = make_member(workspace, "viewer", "guest")
+    create_token(guest, name="guests", workspace=workspace, actor=PLATFORM)
     return workspace
 
 
@@ -46,11 +59,8 @@ def operator_token(rows) -> str:
 
 @pytest.fixture
 def tenant_token(rows) -> str:
-    from tests.factories import make_user
-
-    user = make_user("tenant")
-    Membership.objects.create(workspace=rows, user=user, role="owner")
-    return create_token(user, name="t", workspace=rows, scope=ApiToken.Scope.WRITE, actor=PLATFORM)[1]
+    tenant = make_member(rows, "owner", "tenant")
+    return create_token(tenant, name="t", workspace=rows, scope=ApiToken.Scope.WRITE, actor=PLATFORM)[1]
 
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema?format=json", application)
@@ -64,11 +74,15 @@ few = settings(
 
 
 def _put_known_names(case: Case) -> None:
-    """Half the way into the views: names that exist, where the path asks for one."""
-    known = {"workspace_slug": "demo", "slug": "demo", "app_name": "web", "name": "web"}
-    for name, value in known.items():
-        if name in (case.path_parameters or {}):
-            case.path_parameters[name] = value
+    """Odd values in paths have tests of their own (``test_odd_paths``)."""
+    known: dict[str, object] = {
+        **KNOWN,
+        "node_id": Node.objects.values_list("pk", flat=True).first(),
+        "gpu_id": GpuDevice.objects.values_list("pk", flat=True).first(),
+        "token_id": ApiToken.objects.filter(name="guests").values_list("pk", flat=True).first(),
+        "id": (Plan if "/plans/" in case.operation.path else User).objects.values_list("pk", flat=True).first(),
+    }
+    case.path_parameters = {name: known.get(name) or value for name, value in (case.path_parameters or {}).items()}
 
 
 @pytest.mark.slow
