@@ -52,10 +52,11 @@ def _devices() -> Iterator[Metric]:
             missing=Count("pk", filter=~Q(presence=GpuDevice.Presence.PRESENT)),
             unhealthy=Count("pk", filter=Q(health=GpuDevice.Health.UNHEALTHY)),
         )
+        .values_list("node__name", "model", *families)
     )
-    for row in rows:
-        for name, family in families.items():
-            family.add_metric([row["node__name"], row["model"]], row[name])
+    for node, model, *values in rows:
+        for family, value in zip(families.values(), values, strict=True):
+            family.add_metric([node, model], value)
     yield from families.values()
 
 
