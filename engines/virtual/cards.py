@@ -1,14 +1,10 @@
-"""Simulated NVIDIA cards, and what ``nvidia-smi`` says of them."""
+"""Simulated NVIDIA cards, and which of them a list of device ids names."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
-from xml.sax.saxutils import escape
-
-DRIVER_VERSION = "570.124.04"
-CUDA_VERSION = "12.8"
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,82 +16,79 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One card. ``memory_mib`` None: unified memory, which nvidia-smi reports as N/A."""
+    """One card.
+
+    ``memory_mib`` None: memory that nvidia-smi cannot tell; ``memory_text`` is what it says
+    instead. ``pci_bus_id`` and ``minor_number`` follow from the place in the list when not given.
+    """
 
     uuid: str
     model: str = "NVIDIA L4"
     memory_mib: int | None = 23034
     reset_required: bool = False
     mig: tuple[MigInstance, ...] = ()
+    mig_enabled: bool = False
+    """MIG is on; always so with instances. On without instances, the card serves nothing."""
+    memory_text: str = "N/A"
+    uncorrectable_errors: int = 0
+    remap_failed: bool = False
+    lost: bool = False
+    """Fallen off the bus: nvidia-smi knows the card and can read nothing of it."""
+    pci_bus_id: str = ""
+    minor_number: int | None = None
+
+    @property
+    def mig_on(self) -> bool:
+        return self.mig_enabled or bool(self.mig)
 
     @property
     def ids(self) -> list[str]:
         """What a container may be given: the instances of a card with MIG on, else the card."""
-        return [instance.uuid for instance in self.mig] or [self.uuid]
+        return [instance.uuid for instance in self.mig] if self.mig_on else [self.uuid]
+
+
+def card_uuid(node: str, slot: int) -> str:
+    """The UUID of the card in ``slot``: always the same for a node's name."""
+    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_URL, f'miabi-virtual/{node}/{slot}')}"
+
+
+def instance_uuid(node: str, slot: int, number: int) -> str:
+    return f"MIG-{uuid.uuid5(uuid.NAMESPACE_URL, f'miabi-virtual/{node}/{slot}/{number}')}"
 
 
 def make_cards(node: str, count: int, model: str = "NVIDIA L4", memory_mib: int | None = 23034) -> list[Card]:
-    """``count`` cards whose UUIDs follow from the node's name, the same at every start."""
-    names = (uuid.uuid5(uuid.NAMESPACE_URL, f"miabi-virtual/{node}/{slot}") for slot in range(count))
-    return [Card(f"GPU-{name}", model, memory_mib) for name in names]
+    """``count`` equal cards whose UUIDs follow from the node's name, the same at every start."""
+    return [in_slot(Card(card_uuid(node, slot), model, memory_mib), slot) for slot in range(count)]
+
+
+def in_slot(card: Card, slot: int) -> Card:
+    """``card`` with the PCI address and minor number of a slot, which stay when others vanish."""
+    return replace(card, pci_bus_id=f"00000000:{slot + 1:02X}:00.0", minor_number=slot)
 
 
 def visible(cards: Sequence[Card], ids: Sequence[str]) -> list[Card]:
-    """The cards (with only the instances) that ``ids`` name; ``["all"]`` is every one."""
+    """The cards that ``ids`` name by UUID or index, in the node's order; ``["all"]``: every one.
+
+    The id of an instance (its UUID or ``card:instance``) shows its card with that instance only.
+    """
     if list(ids) == ["all"]:
         return list(cards)
     wanted = set(ids)
     seen = []
-    for card in cards:
-        instances = tuple(instance for instance in card.mig if instance.uuid in wanted)
-        if card.uuid in wanted or instances:
-            seen.append(Card(card.uuid, card.model, card.memory_mib, card.reset_required, instances))
+    for index, card in enumerate(cards):
+        if card.uuid in wanted or str(index) in wanted:
+            seen.append(card)
+            continue
+        instances = tuple(
+            instance
+            for number, instance in enumerate(card.mig)
+            if instance.uuid in wanted or f"{index}:{number}" in wanted
+        )
+        if instances:
+            seen.append(replace(card, mig=instances))
     return seen
 
 
-def listing(cards: Sequence[Card]) -> str:
-    """``nvidia-smi -L``."""
-    if not cards:
-        return "No devices found.\n"
-    lines = []
-    for index, card in enumerate(cards):
-        lines.append(f"GPU {index}: {card.model} (UUID: {card.uuid})")
-        for number, instance in enumerate(card.mig):
-            lines.append(f"  MIG {instance.profile:<15} Device {number:>2}: (UUID: {instance.uuid})")
-    return "\n".join(lines) + "\n"
-
-
-def query_xml(cards: Sequence[Card]) -> str:
-    """``nvidia-smi -q -x``, the elements that an inventory reads (nvsmi_device_v12.dtd)."""
-    if not cards:
-        return "No devices were found\n"
-    blocks = "".join(_block(index, card) for index, card in enumerate(cards))
-    return (
-        '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>\n'
-        f"\t<driver_version>{DRIVER_VERSION}</driver_version>\n\t<cuda_version>{CUDA_VERSION}</cuda_version>\n"
-        f"\t<attached_gpus>{len(cards)}</attached_gpus>\n{blocks}</nvidia_smi_log>\n"
-    )
-
-
-def _block(index: int, card: Card) -> str:
-    bus = f"00000000:{index + 1:02X}:00.0"
-    total = "N/A" if card.memory_mib is None else f"{card.memory_mib} MiB"
-    used = "N/A" if card.memory_mib is None else "1 MiB"
-    instances = "".join(
-        f"<mig_device><index>{number}</index><gpu_instance_id>{number + 7}</gpu_instance_id>"
-        f"<compute_instance_id>0</compute_instance_id>"
-        f"<fb_memory_usage><total>{instance.memory_mib} MiB</total><used>1 MiB</used></fb_memory_usage></mig_device>"
-        for number, instance in enumerate(card.mig)
-    )
-    return (
-        f'\t<gpu id="{bus}">\n'
-        f"\t\t<product_name>{escape(card.model)}</product_name>\n"
-        f"\t\t<mig_mode><current_mig>{'Enabled' if card.mig else 'Disabled'}</current_mig></mig_mode>\n"
-        f"\t\t<mig_devices>{instances or 'None'}</mig_devices>\n"
-        f"\t\t<uuid>{card.uuid}</uuid>\n\t\t<minor_number>{index}</minor_number>\n"
-        f"\t\t<gpu_reset_status><reset_required>{'Yes' if card.reset_required else 'No'}</reset_required>"
-        "</gpu_reset_status>\n"
-        f"\t\t<pci><pci_bus_id>{bus}</pci_bus_id></pci>\n"
-        f"\t\t<fb_memory_usage><total>{total}</total><used>{used}</used></fb_memory_usage>\n"
-        "\t\t<utilization><gpu_util>0 %</gpu_util></utilization>\n\t\t<processes></processes>\n\t</gpu>\n"
-    )
+def unknown_ids(cards: Sequence[Card], ids: Sequence[str]) -> list[str]:
+    """Those of ``ids`` that name no card and no instance, in order."""
+    return [each for each in ids if not visible(cards, [each])]

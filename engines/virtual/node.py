@@ -1,224 +1,274 @@
-"""The state of one virtual node and the rules dockerd holds its callers to."""
+"""One virtual node: its settings, its containers, and the rules dockerd holds its callers to."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from engines.virtual.cards import Card, listing, make_cards, query_xml, visible
-from engines.virtual.faults import Faults
-from engines.virtual.programs import FOREVER, Program
+from engines.virtual import create_checks, facts, processes
+from engines.virtual.cards import Card, make_cards, visible
+from engines.virtual.containers import KILLED, ZERO_TIME, Container, Exec
+from engines.virtual.faults import Fault, Faults
+from engines.virtual.gpu_attachment import Attachment, attach
+from engines.virtual.images import familiar
+from engines.virtual.messages import ApiError
+from engines.virtual.nvidia_smi import NvidiaSmi
+from engines.virtual.ports import publish
+from engines.virtual.programs import Program
+from engines.virtual.volumes import Volumes
 
-UTC = UTC
-ZERO_TIME = "0001-01-01T00:00:00Z"
-NAME = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]+\Z")
-KILLED = 137
-TERMINATED = 143
-
-
-class ApiError(Exception):
-    """An answer with an error status and dockerd's ``{"message"}``."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-
-@dataclass(slots=True)
-class Container:
-    id: str
-    name: str
-    config: dict[str, Any]
-    created: str
-    status: str = "created"
-    exit_code: int = 0
-    oom_killed: bool = False
-    error: str = ""
-    started_at: str = ZERO_TIME
-    finished_at: str = ZERO_TIME
-    output: list[tuple[float, bytes]] = field(default_factory=list)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
-
-    @property
-    def running(self) -> bool:
-        return self.status == "running"
-
-    def notify(self) -> None:
-        """Wake whoever follows the output or waits for the end."""
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-
-@dataclass(slots=True)
-class Exec:
-    id: str
-    container: Container
-    command: list[str]
-    exit_code: int | None = None
-    running: bool = False
+START_FAILED, NOT_FOUND = 128, 127
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(slots=True)
 class VirtualNode:
-    """One simulated host. Its attributes may be changed while it serves."""
+    """One simulated host. Its attributes may be changed while it serves, inside its event loop."""
 
     name: str = "virtual"
     cards: list[Card] = field(default_factory=list)
     toolkit: bool = True
     default_runtime: str = "runc"
+    cdi: bool = False
+    """CDI is on, with a spec that lists the cards there are."""
     driver_failure: str = ""
     """What the toolkit says instead of attaching, e.g. ``nvml error: driver/library version mismatch``."""
+    smi_failure: str = ""
+    """What nvidia-smi prints in a container instead of any answer."""
+    smi_exit_code: int = 9
     smi_hangs: bool = False
     any_image: bool = True
     """Any well-formed image can be pulled; else only those in ``images``."""
     pull_seconds: float = 0.2
+    image_env: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Variables baked into an image, by its reference."""
+    registry_logins: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """User and password that images beginning with a prefix can be pulled with only."""
+    platform: str = "Virtual"
     operating_system: str = "Miabi virtual node"
     kernel_version: str = "6.1.0-virtual"
-    security_options: list[str] = field(default_factory=lambda: ["name=seccomp,profile=builtin"])
+    security_options: list[str] = field(default_factory=lambda: ["name=seccomp,profile=builtin", "name=cgroupns"])
+    data_root: str = "/var/lib/docker"
     api_version: str = "1.47"
+    min_api_version: str = "1.24"
     clock_skew_s: float = 0.0
+    down_until: float = 0.0
+    """On the monotonic clock: until then, each connection is closed unanswered."""
     images: set[str] = field(default_factory=set)
     containers: dict[str, Container] = field(default_factory=dict)
-    volumes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    volumes: Volumes = field(default_factory=Volumes)
     execs: dict[str, Exec] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
     on_change: Callable[[], None] | None = None
+    connections: set[Callable[[], None]] = field(default_factory=set)
+    """What cuts each open connection."""
 
     @classmethod
     def with_cards(cls, name: str, count: int, **fields: Any) -> VirtualNode:
         return cls(name=name, cards=make_cards(name, count), **fields)
 
-    # --- Reading -------------------------------------------------------------------------
-    def version(self) -> dict[str, Any]:
-        return {
-            "Version": "28.0.0-virtual",
-            "ApiVersion": self.api_version,
-            "MinAPIVersion": "1.24",
-            "Os": "linux",
-            "Arch": "amd64",
-            "KernelVersion": self.kernel_version,
-        }
+    # --- Clock ---------------------------------------------------------------------------
+    def clock(self) -> float:
+        """The host's own idea of the seconds since the epoch."""
+        return time.time() + self.clock_skew_s
 
-    def info(self) -> dict[str, Any]:
-        runtimes: dict[str, Any] = {"runc": {"path": "runc"}}
-        if self.toolkit:
-            runtimes["nvidia"] = {"path": "nvidia-container-runtime"}
-        return {
-            "ID": str(hashlib.sha256(self.name.encode()).hexdigest()[:36]),
-            "Name": self.name,
-            "ServerVersion": "28.0.0-virtual",
-            "OperatingSystem": self.operating_system,
-            "KernelVersion": self.kernel_version,
-            "Architecture": "x86_64",
-            "Runtimes": runtimes,
-            "DefaultRuntime": self.default_runtime,
-            "SecurityOptions": self.security_options,
-            "CDISpecDirs": [],
-            "NCPU": 16,
-            "MemTotal": 64 * 2**30,
-            "SystemTime": now(timedelta(seconds=self.clock_skew_s)),
-            "Containers": len(self.containers),
-            "ContainersRunning": sum(container.running for container in self.containers.values()),
-        }
+    def now(self) -> str:
+        return datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
-    def image(self, name: str) -> dict[str, Any]:
-        if _tagged(name) not in self.images:
-            raise ApiError(404, f"No such image: {name}")
-        return {"Id": "sha256:" + hashlib.sha256(name.encode()).hexdigest(), "RepoTags": [_tagged(name)]}
-
+    # --- Finding -------------------------------------------------------------------------
     def find(self, key: str) -> Container:
-        for container in self.containers.values():
-            if key in (container.id, container.name) or (len(key) >= 12 and container.id.startswith(key)):
-                return container
-        raise ApiError(404, f"No such container: {key}")
+        """By id, name, or the unambiguous beginning of an id. Raises ApiError."""
+        if key in self.containers:
+            return self.containers[key]
+        name = key.removeprefix("/")
+        named = [each for each in self.containers.values() if each.name == name]
+        begun = [each for each in self.containers.values() if each.id.startswith(key)]
+        if named:
+            return named[0]
+        if len(begun) > 1:
+            raise ApiError(400, f"Multiple IDs found with provided prefix: {key}")
+        if not begun or not key:
+            raise ApiError(404, f"No such container: {key}")
+        return begun[0]
 
-    def listed(self, *, every: bool, filters: dict[str, Any]) -> list[dict[str, Any]]:
-        labels = _filter_values(filters, "label")
-        names = _filter_values(filters, "name")
-        found = []
-        for container in self.containers.values():
-            own = container.config.get("Labels") or {}
-            if not (every or container.running):
-                continue
-            if all(_has_label(own, wanted) for wanted in labels) and (
-                not names or any(name.lstrip("/") in container.name for name in names)
-            ):
-                found.append(
-                    {
-                        "Id": container.id,
-                        "Names": [f"/{container.name}"],
-                        "Image": container.config.get("Image", ""),
-                        "Labels": own,
-                        "State": container.status,
-                        "Status": container.status,
-                        "Created": 0,
-                        "Ports": [],
-                    }
-                )
-        return found
+    def image_named(self, reference: str) -> str:
+        """The familiar name of an image the node has. Raises ApiError."""
+        name = familiar(reference)
+        if name not in self.images:
+            raise ApiError(404, f"No such image: {name}")
+        return name
 
-    def inspected(self, container: Container) -> dict[str, Any]:
-        config = {
-            key: value for key, value in container.config.items() if key not in ("HostConfig", "NetworkingConfig")
-        }
-        host = dict(container.config.get("HostConfig") or {})
-        if self.faults.record_shows is not None:
-            host["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": self.faults.record_shows, "Count": 0}]
-        return {
-            "Id": container.id,
-            "Name": f"/{container.name}",
-            "Created": container.created,
-            "Image": "sha256:" + hashlib.sha256(str(config.get("Image")).encode()).hexdigest(),
-            "State": {
-                "Status": container.status,
-                "Running": container.running,
-                "Paused": False,
-                "Restarting": False,
-                "OOMKilled": container.oom_killed,
-                "Dead": False,
-                "Pid": 4242 if container.running else 0,
-                "ExitCode": container.exit_code,
-                "Error": container.error,
-                "StartedAt": container.started_at,
-                "FinishedAt": container.finished_at,
-            },
-            "Config": config,
-            "HostConfig": host,
-            "NetworkSettings": {"Ports": self._ports(container)},
-            "RestartCount": 0,
-        }
-
-    def _ports(self, container: Container) -> dict[str, Any]:
-        if not container.running:
-            return {}
-        bindings = (container.config.get("HostConfig") or {}).get("PortBindings") or {}
-        first = 32768 + int(container.id[:6], 16) % 20000
-        return {
-            port: [{"HostIp": "0.0.0.0", "HostPort": str(first + number)}]  # noqa: S104 - as dockerd reports it
-            for number, port in enumerate(bindings)
-        }
-
-    # --- Changing ------------------------------------------------------------------------
+    # --- Containers ----------------------------------------------------------------------
     def create(self, name: str, config: dict[str, Any]) -> Container:
-        if name and not NAME.match(name):
-            raise ApiError(400, f"Invalid container name ({name}), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed")
-        image = str(config.get("Image") or "")
-        if not image:
-            raise ApiError(400, "No image was specified")
-        if _tagged(image) not in self.images:
-            raise ApiError(404, f"No such image: {image}")
-        for request in self._requests(config):
-            if request.get("Count") and request.get("DeviceIDs"):
-                raise ApiError(400, "cannot set both Count and DeviceIDs on device request")
-        name = (name or f"virtual_{secrets.token_hex(4)}").lstrip("/")
+        """Raises ApiError as dockerd refuses a create."""
+        if name:
+            create_checks.check_name(name)
+        if not config.get("Image"):
+            empty = "config cannot be empty in order to create a container"
+            raise ApiError(400, "no command specified" if config else empty)
+        create_checks.check_config(config, facts.runtimes(self))
+        image = self.image_named(str(config["Image"]))
+        name = name.removeprefix("/") or f"virtual_{secrets.token_hex(4)}"
+        self._check_name_is_free(name)
+        mounts = create_checks.read_mounts(config)
+        given = {mount.get("Source") for mount in (config.get("HostConfig") or {}).get("Mounts") or []}
+        given |= {str(bind).partition(":")[0] for bind in (config.get("HostConfig") or {}).get("Binds") or []}
+        for mount in mounts:
+            if mount["Type"] == "volume":
+                self.volumes.ensure(mount["Name"], {}, self.now(), anonymous=mount["Name"] not in given)
+        container = Container(secrets.token_hex(32), name, config, self.now(), image_name=image, mounts=mounts)
+        own = dict(str(pair).partition("=")[::2] for pair in config.get("Env") or [])
+        container.env = {"PATH": PATH, **self.image_env.get(image, {}), **own}
+        self.containers[container.id] = container
+        self.changed()
+        return container
+
+    def start(self, container: Container) -> bool:
+        """False when it runs already. Raises ApiError where dockerd cannot start it."""
+        if container.running:
+            return False
+        if container.status == "removing":
+            raise ApiError(409, f"container is marked for removal and cannot be started: {container.id}")
+        try:
+            container.attachment = attach(self, container.host_config, container.env)
+            program = self.program(container, container.argv)
+            if missing := program.missing_executable():
+                raise ApiError(400, _not_executable(missing))
+            container.ports = publish(container, self.containers.values())
+        except ApiError as error:
+            container.error = error.message
+            container.exit_code = NOT_FOUND if error.status == 400 else START_FAILED
+            self.changed()
+            raise
+        container.cancel_tasks()
+        container.status, container.started_at, container.finished_at = "running", self.now(), ZERO_TIME
+        container.exit_code, container.error, container.oom_killed = 0, "", False
+        container.stopped_by_hand = False
+        self._spawn(container, self._live(container, program))
+        if command := processes.health_command(container):
+            container.health, container.failing_streak = "starting", 0
+            check = processes.watch_health(container, lambda: self.program(container, command, serves=False))
+            self._spawn(container, check)
+        if death := self.faults.next_death():
+            self._spawn(container, self._die(container, death))
+        self.changed()
+        return True
+
+    def kill(self, container: Container, exit_code: int = KILLED, *, oom: bool = False, by_hand: bool = True) -> None:
+        """End the process now, as by a signal or for want of memory."""
+        if container.status not in ("running", "restarting"):
+            return
+        container.stopped_by_hand = by_hand
+        self._ended(container, exit_code, oom=oom)
+
+    def rename(self, container: Container, name: str) -> None:
+        create_checks.check_name(name)
+        self._check_name_is_free(name.removeprefix("/"))
+        container.name = name.removeprefix("/")
+        self.changed()
+
+    def remove(self, container: Container, *, force: bool, volumes: bool = False) -> None:
+        if container.status in ("running", "restarting") and not force:
+            raise ApiError(
+                409,
+                f'cannot remove container "/{container.name}": container is {container.status}: stop the container '
+                "before removing or force remove",
+            )
+        self.kill(container)
+        if self.containers.pop(container.id, None) is None:
+            return
+        container.cancel_tasks()
+        container.status = "removing"
+        container.notify()
+        for exec_id in container.exec_ids:
+            self.execs.pop(exec_id, None)
+        own = [mount["Name"] for mount in container.mounts if mount.get("Name") in self.volumes.anonymous]
+        for name in own if volumes else []:
+            self.volumes.remove(name, self.volume_users(name))
+        self.changed()
+
+    def add_exec(self, container: Container, config: dict[str, Any]) -> Exec:
+        """Raises ApiError as dockerd refuses an exec."""
+        command = [str(word) for word in config.get("Cmd") or []]
+        if not command:
+            raise ApiError(400, "No exec command specified")
+        if not container.running:
+            raise ApiError(409, f"container {container.id} is not running")
+        env = dict(str(pair).partition("=")[::2] for pair in config.get("Env") or [])
+        made = Exec(secrets.token_hex(32), container, command, env, bool(config.get("Tty")))
+        made.stdout, made.stderr = bool(config.get("AttachStdout")), bool(config.get("AttachStderr"))
+        self.execs[made.id] = made
+        container.exec_ids.append(made.id)
+        return made
+
+    def program(
+        self, container: Container, argv: Sequence[str], *, env: dict[str, str] | None = None, serves: bool = True
+    ) -> Program:
+        """The command as it runs in the container; without ``serves``, beside its own process."""
+        seen = {"HOSTNAME": container.id[:12], **container.env, **dict(container.attachment.env), **(env or {})}
+        return Program(argv, seen, self._smi(container.attachment), serves)
+
+    # --- The host ------------------------------------------------------------------------
+    def restart(self, *, down_s: float = 0.0, lost: Sequence[str] = ()) -> None:
+        """The host reboots: connections break, every process ends, and the cards in ``lost`` are gone.
+
+        Containers come back by their restart policy; with policy ``no`` they stay as they ended.
+        """
+        self.down_until = time.monotonic() + down_s
+        for cut in list(self.connections):
+            cut()
+        self.cards = [card for card in self.cards if card.uuid not in lost]
+        self.execs.clear()
+        for container in list(self.containers.values()):
+            container.exec_ids.clear()
+            policy, _ = container.restart_policy
+            was_running = container.status in ("running", "restarting")
+            if was_running:
+                container.cancel_tasks()
+                self._close(container, KILLED)
+            if policy == "always" or (was_running and policy in ("unless-stopped", "on-failure")):
+                self._spawn(container, self._start_again(container, down_s))
+        self.changed()
+
+    def check_pull(self, reference: str, login: tuple[str, str] | None = None) -> str:
+        """The familiar name of what will be pulled. Raises ApiError as the registry refuses."""
+        name = familiar(reference)
+        for prefix, required in self.registry_logins.items():
+            if name.startswith(prefix) and login != required:
+                repository = name.rpartition(":")[0]
+                raise ApiError(
+                    404,
+                    f"pull access denied for {repository}, repository does not exist or may require 'docker login': "
+                    "denied: requested access to the resource is denied",
+                )
+        if not self.any_image and name not in self.images:
+            raise ApiError(404, f"manifest for {name} not found: manifest unknown: manifest unknown")
+        return name
+
+    def pull(self, reference: str) -> str:
+        """Have the image from now on; its familiar name. Raises ApiError."""
+        name = self.check_pull(reference)
+        self.images.add(name)
+        self.changed()
+        return name
+
+    def volume_users(self, name: str) -> list[str]:
+        """Ids of the containers that mount the volume."""
+        mounted = ((each.id, mount.get("Name")) for each in self.containers.values() for mount in each.mounts)
+        return [container_id for container_id, volume in mounted if volume == name]
+
+    def changed(self) -> None:
+        """Say that what is kept over a restart of this process is another now."""
+        if self.on_change is not None:
+            self.on_change()
+
+    # --- Inside --------------------------------------------------------------------------
+    def _check_name_is_free(self, name: str) -> None:
         for other in self.containers.values():
             if other.name == name:
                 raise ApiError(
@@ -226,176 +276,55 @@ class VirtualNode:
                     f'Conflict. The container name "/{name}" is already in use by container "{other.id}". You have to '
                     "remove (or rename) that container to be able to reuse that name.",
                 )
-        for bind in (config.get("HostConfig") or {}).get("Mounts") or []:
-            self.create_volume(str(bind.get("Source")), {})
-        container = Container(secrets.token_hex(32), name, config, now())
-        self.containers[container.id] = container
-        self._changed()
-        return container
 
-    def start(self, container: Container) -> bool:
-        """False when it runs already."""
-        if container.running:
-            return False
-        cards = self._attach(container)
-        container.status, container.started_at, container.finished_at = "running", now(), ZERO_TIME
-        container.exit_code, container.error = 0, ""
-        container.task = asyncio.get_running_loop().create_task(self._live(container, cards))
-        self._changed()
-        return True
+    def _smi(self, attachment: Attachment) -> NvidiaSmi | None:
+        if not attachment.has_smi:
+            return None
+        ids = list(attachment.ids) if self.faults.inside_shows is None else self.faults.inside_shows
+        return NvidiaSmi(visible(self.cards, ids), self.smi_failure, self.smi_exit_code, self.smi_hangs)
 
-    async def _live(self, container: Container, cards: list[Card] | None) -> None:
-        program = self.program(container, _argv(container.config), cards)
+    def _spawn(self, container: Container, work: Any) -> None:
+        container.tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def _live(self, container: Container, program: Program) -> None:
+        exit_code = await processes.run_process(container, program, self.clock)
+        self._ended(container, exit_code)
+
+    async def _die(self, container: Container, death: Fault) -> None:
+        await asyncio.sleep(self.faults.delay_of(death))
+        self.kill(container, KILLED if death.oom else death.exit_code, oom=death.oom, by_hand=False)
+
+    async def _start_again(self, container: Container, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        container.status = "exited"
         try:
-            for step in program.run():
-                if isinstance(step, bytes):
-                    container.output.append((datetime.now(UTC).timestamp(), step))
-                    container.notify()
-                elif step == FOREVER:
-                    await asyncio.Event().wait()
-                else:
-                    await asyncio.sleep(step)
-        except asyncio.CancelledError:
-            return
-        self.ended(container, program.exit_code)
+            self.start(container)
+        except ApiError:
+            container.notify()
 
-    def program(self, container: Container, argv: Sequence[str], cards: list[Card] | None) -> Program:
-        env = dict(pair.partition("=")[::2] for pair in container.config.get("Env") or [])
-        return Program(argv, env, None if cards is None else self._smi(cards))
+    def _ended(self, container: Container, exit_code: int, *, oom: bool = False) -> None:
+        container.cancel_tasks()
+        self._close(container, exit_code, oom=oom)
+        if container.host_config.get("AutoRemove"):
+            self.remove(container, force=True, volumes=True)
+        elif processes.restarts(container):
+            delay_s = processes.restart_delay_s(container)
+            container.restart_count += 1
+            container.status = "restarting"
+            self._spawn(container, self._start_again(container, delay_s))
+        self.changed()
 
-    def _smi(self, cards: list[Card]) -> Callable[[Sequence[str]], tuple[str, int]]:
-        def answer(arguments: Sequence[str]) -> tuple[str, int]:
-            shown = cards
-            if self.faults.inside_shows is not None:
-                shown = visible(self.cards, self.faults.inside_shows)
-            if "-L" in arguments:
-                return listing(shown), 0
-            return query_xml(shown), 0
-
-        return answer
-
-    def cards_of(self, container: Container) -> list[Card] | None:
-        """What the container sees; None where the driver put nothing in."""
-        ids: list[str] = []
-        for request in self._requests(container.config):
-            ids += ["all"] if request.get("Count") == -1 else list(request.get("DeviceIDs") or [])
-        env = dict(pair.partition("=")[::2] for pair in container.config.get("Env") or [])
-        if not ids and self.default_runtime == "nvidia" and self.toolkit:
-            value = env.get("NVIDIA_VISIBLE_DEVICES", "void")
-            ids = [] if value in ("", "void", "none") else value.split(",")
-        return visible(self.cards, ids) if ids else None
-
-    def _attach(self, container: Container) -> list[Card] | None:
-        """The cards, or the toolkit's own error."""
-        for request in self._requests(container.config):
-            capabilities = [word for group in request.get("Capabilities") or [] for word in group]
-            if not self.toolkit or "gpu" not in capabilities:
-                driver = request.get("Driver") or ""
-                raise ApiError(
-                    500, f'could not select device driver "{driver}" with capabilities: [[{" ".join(capabilities)}]]'
-                )
-            if self.driver_failure:
-                raise ApiError(500, _hook_failed(self.driver_failure))
-            known = {each for card in self.cards for each in [card.uuid, *card.ids]}
-            for wanted in request.get("DeviceIDs") or []:
-                if wanted not in known:
-                    raise ApiError(500, _hook_failed(f"device error: {wanted}: unknown device"))
-        return self.cards_of(container)
-
-    def ended(self, container: Container, exit_code: int, *, oom: bool = False) -> None:
+    def _close(self, container: Container, exit_code: int, *, oom: bool = False) -> None:
         container.status, container.exit_code, container.oom_killed = "exited", exit_code, oom
-        container.finished_at = now()
+        container.finished_at, container.ports = self.now(), {}
+        if container.health:
+            container.health = "unhealthy"
         container.notify()
-        self._changed()
-
-    def kill(self, container: Container, exit_code: int = KILLED, *, oom: bool = False) -> None:
-        """End the process now, as by a signal or for want of memory."""
-        if not container.running:
-            return
-        if container.task is not None:
-            container.task.cancel()
-        self.ended(container, exit_code, oom=oom)
-
-    def remove(self, container: Container, *, force: bool) -> None:
-        if container.running and not force:
-            raise ApiError(
-                409,
-                f'cannot remove container "/{container.name}": container is running: stop the container before '
-                "removing or force remove",
-            )
-        self.kill(container)
-        del self.containers[container.id]
-        container.status = "removing"
-        container.notify()
-        self._changed()
-
-    def restart(self) -> None:
-        """The host reboots: every process ends; with restart policy ``no`` nothing comes back."""
-        for container in list(self.containers.values()):
-            self.kill(container)
-
-    def pull(self, name: str) -> None:
-        if not self.any_image and _tagged(name) not in self.images:
-            raise ApiError(404, f"manifest for {name} not found: manifest unknown: manifest unknown")
-        self.images.add(_tagged(name))
-        self._changed()
-
-    def create_volume(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
-        volume = self.volumes.setdefault(
-            name, {"Name": name, "Driver": "local", "Mountpoint": "", "Labels": labels, "Scope": "local"}
-        )
-        self._changed()
-        return volume
-
-    def remove_volume(self, name: str) -> None:
-        if name not in self.volumes:
-            raise ApiError(404, f"get {name}: no such volume")
-        for container in self.containers.values():
-            mounts = (container.config.get("HostConfig") or {}).get("Mounts") or []
-            if any(mount.get("Source") == name for mount in mounts):
-                raise ApiError(409, f"remove {name}: volume is in use - [{container.id}]")
-        del self.volumes[name]
-        self._changed()
-
-    @staticmethod
-    def _requests(config: dict[str, Any]) -> list[dict[str, Any]]:
-        return (config.get("HostConfig") or {}).get("DeviceRequests") or []
-
-    def _changed(self) -> None:
-        if self.on_change is not None:
-            self.on_change()
 
 
-def now(skew: timedelta = timedelta()) -> str:
-    return (datetime.now(UTC) + skew).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
-
-
-def _argv(config: dict[str, Any]) -> list[str]:
-    parts: list[str] = []
-    for key in ("Entrypoint", "Cmd"):
-        value = config.get(key) or []
-        parts += [value] if isinstance(value, str) else list(value)
-    return parts
-
-
-def _tagged(name: str) -> str:
-    """``busybox`` is ``busybox:latest``; a digest stays as it is."""
-    return name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
-
-
-def _filter_values(filters: dict[str, Any], key: str) -> list[str]:
-    """Both forms of a filter: a list, and Docker's ``{"value": true}``."""
-    return list(filters.get(key) or [])
-
-
-def _has_label(own: dict[str, str], wanted: str) -> bool:
-    name, equals, value = wanted.partition("=")
-    return name in own and (not equals or own[name] == value)
-
-
-def _hook_failed(words: str) -> str:
+def _not_executable(name: str) -> str:
     return (
         "failed to create task for container: failed to create shim task: OCI runtime create failed: runc create "
-        "failed: unable to start container process: error during container init: error running prestart hook #0: exit "
-        f"status 1, stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: {words}: unknown"
+        f'failed: unable to start container process: error during container init: exec: "{name}": executable file not '
+        "found in $PATH: unknown"
     )

@@ -1,130 +1,189 @@
-"""What a simulated container's command prints and how it ends: a very small shell."""
+"""What a simulated process prints and how it ends."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engines.virtual.nvidia_smi import NvidiaSmi
+from engines.virtual.shell import Command, ScriptNotUnderstood, expand, read_script
+
+STDOUT, STDERR = 1, 2
 FOREVER = float("inf")
-SEPARATOR = re.compile(r"(;|&&|\|\||\n)")
 NOT_FOUND = 127
+SYNTAX_ERROR = 2
+
+SHELLS = frozenset({"sh", "bash", "ash", "dash"})
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+
+Step = tuple[int, bytes] | float
+"""Output on a stream, or a pause in seconds."""
 
 
 @dataclass(slots=True)
 class Program:
-    """One command in one environment. ``nvidia_smi`` answers for the cards it may see, or is
-    None where the tool is not there."""
+    """One command in one environment.
+
+    A program that is not known here runs for ever as a service when ``serves`` (a
+    container's own command), and is "not found" otherwise (a command run in one).
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    nvidia_smi: Callable[[Sequence[str]], tuple[str, int]] | None
+    smi: NvidiaSmi | None = None
+    serves: bool = True
     exit_code: int = 0
     _variables: dict[str, str] = field(default_factory=dict)
+    _ended: bool = False
+    _stops_on_error: bool = False
 
-    def run(self) -> Iterator[bytes | float]:
-        """Output as bytes and pauses in seconds, in order; ``exit_code`` holds after the end."""
+    def missing_executable(self) -> str | None:
+        """The command's own name when there is no such file: then nothing starts at all."""
+        if not self.argv:
+            return None
+        name = self.argv[0].rpartition("/")[2]
+        known = name in SHELLS or name in _BUILTINS or (name == "nvidia-smi" and self.smi is not None)
+        return self.argv[0] if not known and (not self.serves or name == "nvidia-smi") else None
+
+    def run(self) -> Iterator[Step]:
+        """Output and pauses, in order; ``exit_code`` holds after the end."""
         argv = list(self.argv)
-        if len(argv) >= 3 and argv[0].rpartition("/")[2] in ("sh", "bash", "ash") and argv[1] in ("-c", "-ec"):
+        if not argv:
+            yield from self._service("the image's own command")
+        elif argv[0].rpartition("/")[2] not in SHELLS:
+            yield from self._command(argv)
+        elif len(argv) >= 3 and re.fullmatch(r"-e?u?x?c", argv[1]):
+            self._stops_on_error = "e" in argv[1]
             yield from self._script(argv[2])
-        elif not argv:
-            yield from self._service("image's own command")
-        else:
-            yield from self._command(argv, known_only=False)
+        elif self.serves:
+            yield from self._service(shlex.join(argv))
 
-    def _script(self, script: str) -> Iterator[bytes | float]:
-        parts = SEPARATOR.split(_mask_quotes(script, hide=True))
-        operator = ";"
-        for number, part in enumerate(parts):
-            if number % 2:
-                operator = part
+    def _script(self, script: str) -> Iterator[Step]:
+        try:
+            commands = read_script(script)
+        except ScriptNotUnderstood as error:
+            if self.serves:
+                yield from self._service(script)
+            else:
+                self.exit_code = SYNTAX_ERROR
+                yield STDERR, f"sh: not understood by a virtual shell: {error}\n".encode()
+            return
+        for position, command in enumerate(commands):
+            if (command.joint == "&&" and self.exit_code) or (command.joint == "||" and not self.exit_code):
                 continue
-            text = _mask_quotes(part, hide=False).strip()
-            skipped = (operator == "&&" and self.exit_code) or (operator == "||" and not self.exit_code)
-            if not text or skipped:
-                continue
-            words = [self._expand(word) for word in _words(text)]
-            if words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], re.DOTALL):
-                name, _, value = words[0].partition("=")
-                self._variables[name] = value
-                continue
-            if words[:1] == ["exit"]:
-                self.exit_code = int(words[1]) & 255 if words[1:] and words[1].isdigit() else self.exit_code
-                return
-            ends = words[:1] == ["exec"]
-            yield from self._command(words[1:] if ends else words, known_only=True)
-            if ends:
+            yield from self._simple(command)
+            tested = position + 1 < len(commands) and commands[position + 1].joint != ";"
+            if self._ended or (self._stops_on_error and self.exit_code and not tested):
                 return
 
-    def _command(self, argv: Sequence[str], *, known_only: bool) -> Iterator[bytes | float]:
-        name, arguments = argv[0].rpartition("/")[2], list(argv[1:])
-        self.exit_code = 0
+    def _simple(self, command: Command) -> Iterator[Step]:
+        words = [expand(word, self._value) for word in command.words]
+        while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
+            self._variables[assignment[1]] = assignment[2]
+            words.pop(0)
+        if not words:
+            self.exit_code = 0
+            return
+        for step in self._command(words):
+            if isinstance(step, tuple):
+                stream = command.streams.get(step[0], step[0])
+                if stream is not None:
+                    yield stream, step[1]
+            else:
+                yield step
+
+    def _command(self, argv: list[str]) -> Iterator[Step]:
+        name, arguments = argv[0].rpartition("/")[2], argv[1:]
+        match name:
+            case "exit":
+                self._ended = True
+                if arguments:
+                    self.exit_code = int(arguments[0]) & 255 if arguments[0].isdigit() else SYNTAX_ERROR
+            case "exec" if arguments:
+                yield from self._command(arguments)
+                self._ended = True
+            case "set":
+                self._stops_on_error = self._stops_on_error or any(re.match(r"-\w*e", word) for word in arguments)
+                self.exit_code = 0
+            case "export":
+                self._variables |= dict(word.split("=", 1) for word in arguments if "=" in word)
+                self.exit_code = 0
+            case "nvidia-smi" if self.smi is not None:
+                if self.smi.hangs:
+                    yield FOREVER
+                text, self.exit_code = self.smi.answer(arguments)
+                yield STDOUT, text.encode()
+            case _ if name in _BUILTINS:
+                self.exit_code = 0
+                yield from self._builtin(name, arguments)
+            case _ if self.serves and name != "nvidia-smi":
+                yield from self._service(shlex.join(argv))
+            case _:
+                self.exit_code = NOT_FOUND
+                yield STDERR, f"sh: {argv[0]}: not found\n".encode()
+
+    def _builtin(self, name: str, arguments: list[str]) -> Iterator[Step]:
         match name:
             case "echo":
-                yield (" ".join(arguments) + "\n").encode()
+                newline = arguments[:1] != ["-n"]
+                yield STDOUT, (" ".join(arguments if newline else arguments[1:]) + "\n" * newline).encode()
             case "printf":
-                yield "".join(arguments[:1]).replace("\\n", "\n").encode()
+                yield STDOUT, _printf(arguments).encode()
             case "sleep":
-                yield _seconds(arguments[0]) if arguments else 0.0
-            case "true" | ":":
-                return
+                yield sum(map(_seconds, arguments))
             case "false":
                 self.exit_code = 1
             case "env" | "printenv":
-                yield "".join(f"{key}={value}\n" for key, value in self.env.items()).encode()
-            case "nvidia-smi" if self.nvidia_smi is not None:
-                text, self.exit_code = self.nvidia_smi(arguments)
-                yield text.encode()
-            case "nvidia-smi":
-                yield b"sh: nvidia-smi: not found\n"
-                self.exit_code = NOT_FOUND
-            case _ if known_only:
-                yield f"sh: {name}: not found\n".encode()
-                self.exit_code = NOT_FOUND
-            case _:
-                yield from self._service(shlex.join(argv))
+                chosen = {key: self._value(key) for key in arguments} if arguments else {**self.env, **self._variables}
+                pairs = [f"{key}={value}\n" if not arguments else f"{value}\n" for key, value in chosen.items()]
+                yield STDOUT, "".join(pairs).encode()
+            case "hostname":
+                yield STDOUT, (self._value("HOSTNAME") or "localhost").encode() + b"\n"
+            case "pwd":
+                yield STDOUT, b"/\n"
+            case "cat" if not arguments:
+                yield FOREVER
+            case "cat" | "ls":
+                self.exit_code = 1
+                yield STDERR, f"{name}: can't open '{arguments[0] if arguments else '.'}'\n".encode()
 
-    def _service(self, what: str) -> Iterator[bytes | float]:
-        yield f"virtual process started: {what}\n".encode()
+    def _service(self, what: str) -> Iterator[Step]:
+        yield STDOUT, f"virtual process started: {what}\n".encode()
         yield FOREVER
 
-    def _expand(self, word: str) -> str:
-        def value(match: re.Match[str]) -> str:
-            name = match[1] or match[2]
-            if name == "?":
-                return str(self.exit_code)
-            return self._variables.get(name, self.env.get(name, ""))
-
-        return re.sub(r"\$(?:\{(\w+)\}|(\w+|\?))", value, word)
+    def _value(self, name: str) -> str | None:
+        if name == "?":
+            return str(self.exit_code)
+        if name == "$":
+            return "1"
+        return self._variables.get(name, self.env.get(name))
 
 
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
+_BUILTINS = frozenset(
+    {"echo", "printf", "sleep", "true", ":", "false", "env", "printenv", "hostname", "pwd", "cat", "ls"}
+)
 
 
-def _mask_quotes(text: str, *, hide: bool) -> str:
-    """Separators inside quotes are hidden while the script is split, and put back after."""
-    pairs = [(";", "\ue000"), ("&&", "\ue001"), ("||", "\ue002"), ("\n", "\ue003")]
-    if not hide:
-        for plain, mask in pairs:
-            text = text.replace(mask, plain)
-        return text
-
-    def mask_all(match: re.Match[str]) -> str:
-        quoted = match[0]
-        for plain, mask in pairs:
-            quoted = quoted.replace(plain, mask)
-        return quoted
-
-    return re.sub(r"'[^']*'|\"[^\"]*\"", mask_all, text)
+def _printf(arguments: list[str]) -> str:
+    """The format with its escapes and ``%s``, ``%d``; repeated for what arguments are left."""
+    if not arguments:
+        return ""
+    form, rest = arguments[0].replace("\\n", "\n").replace("\\t", "\t"), arguments[1:]
+    written = ""
+    while True:
+        parts = re.split(r"%[sd]", form)
+        for part in parts[:-1]:
+            written += part + (rest.pop(0) if rest else "")
+        written += parts[-1].replace("%%", "%")
+        if not rest or len(parts) == 1:
+            return written
 
 
 def _seconds(text: str) -> float:
-    try:
-        return FOREVER if text in ("infinity", "inf") else max(0.0, float(text.rstrip("s")))
-    except ValueError:
-        return 0.0
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:], 0)
+    number = text[:-1] if unit else text
+    if re.fullmatch(r"\d+(\.\d*)?|\.\d+", number):
+        return float(number) * (unit or 1)
+    return FOREVER if text in ("infinity", "inf") else 0.0
