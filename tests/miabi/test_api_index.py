@@ -50,6 +50,14 @@ def test_what_is_not_there_is_told_in_the_api_s_own_shape(db):
     assert set(answer.json()) == {"type", "code", "detail", "errors"}
 
 
-def test_the_start_page_leads_to_the_console(db):
-    answer = APIClient().get("/")
+def test_the_start_page_leads_an_operator_to_the_console(db):
+    client = APIClient()
+    client.force_login(make_operator())
+    answer = client.get("/")
     assert (answer.status_code, answer["Location"]) == (302, "/admin/")
+
+
+def test_the_start_page_leads_a_stranger_to_sign_in(db):
+    answer = APIClient().get("/")
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/login")
