@@ -39,6 +39,7 @@ from engines.contract import (
 from gpus.connections import engine_for
 from gpus.contact import record_contact
 from gpus.models import GpuDevice, Node, installation_uid
+from gpus.nodes import finish_drain
 
 log = structlog.get_logger(__name__)
 
@@ -86,6 +87,8 @@ def reconcile_node(node_id: int) -> ReconcileReport:
     for container in containers:
         _settle_container(engine, node, container, report)
     _settle_leases(node, by_deployment, report)
+    if node.drain_state == Node.DrainState.DRAINING:
+        finish_drain(node_id)
     return report
 
 
