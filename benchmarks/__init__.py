@@ -1,0 +1,1 @@
+"""Measurements against bare docker-py in the same run: ``make bench``."""
