@@ -64,8 +64,10 @@ def tenant_token(rows) -> str:
 
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema?format=json", application)
+# A tenant's requests to operators' addresses end at the door: see test_operators_addresses.
+tenants_schema = schema.exclude(path_regex="^/api/v1/admin/")
 few = settings(
-    max_examples=6,
+    max_examples=5,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
@@ -96,7 +98,7 @@ def test_an_operator_gets_only_documented_answers(case: Case, operator_token):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@schema.parametrize()
+@tenants_schema.parametrize()
 @few
 def test_a_tenant_gets_only_documented_answers(case: Case, tenant_token):
     _put_known_names(case)
