@@ -152,6 +152,15 @@ def driver_missing(host: VirtualNode) -> None:
     host.driver_failure = "initialization error: nvml error: driver not loaded"
 
 
+def mismatch_inside(host: VirtualNode) -> None:
+    host.smi_failure = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.161\n"
+    host.smi_exit_code = 18
+
+
+def output_of_something_else(host: VirtualNode) -> None:
+    host.smi_failure, host.smi_exit_code = "Segmentation fault\n", 139
+
+
 def hangs_in_wait(host: VirtualNode) -> None:
     host.faults.add(Fault("hang", "wait"))
 
@@ -193,6 +202,8 @@ def refuses(host: VirtualNode) -> None:
 FAILURES = [
     pytest.param("toolkit_missing", no_toolkit, False, id="no toolkit"),
     pytest.param("driver_mismatch", driver_mismatch, False, id="driver mismatch"),
+    pytest.param("driver_mismatch", mismatch_inside, False, id="driver mismatch told by nvidia-smi"),
+    pytest.param("unreadable", output_of_something_else, True, id="unreadable"),
     pytest.param("driver_missing", driver_missing, False, id="driver not loaded"),
     pytest.param("hung", hangs_in_wait, False, id="nvidia-smi never returns"),
     pytest.param("hung", hangs_in_start, False, id="toolkit never returns"),
