@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from celery import current_app
 from rest_framework.test import APIClient
 
-from apps_runtime import lifecycle, waking
+from apps_runtime import lifecycle
 from gpus.models import GpuDevice, Node
 from tests.factories import make_app, make_device, make_node, make_operator, make_workspace
 from tests.parallel import in_parallel
@@ -99,7 +100,7 @@ def test_a_device_is_found_on_its_own_node_only(api, gpu_node):
 
 
 def test_operators_see_who_holds_a_device(api, gpu_node, monkeypatch):
-    monkeypatch.setattr(waking.current_app, "send_task", lambda *args, **options: None)
+    monkeypatch.setattr(current_app, "send_task", lambda *args, **options: None)
     device = make_device(gpu_node)
     lifecycle.request_deploy(make_app(make_workspace("vision"), "train", gpu=1), actor=PLATFORM)
 
