@@ -47,7 +47,7 @@ async def _progress(node: VirtualNode, full: str, failure: str) -> AsyncIterator
         return
     if not known:
         yield _line(status="Pull complete", progressDetail={}, id=layer)
-        node.pull(full)
+        node.keep_image(full)
     word = "Image is up to date for" if known else "Downloaded newer image for"
     yield _line(status=f"Digest: {image_record(full, {})['RepoDigests'][0].partition('@')[2]}")
     yield _line(status=f"Status: {word} {full}")

@@ -253,9 +253,12 @@ class VirtualNode:
     def pull(self, reference: str) -> str:
         """Have the image from now on; its familiar name. Raises ApiError."""
         name = self.check_pull(reference)
+        self.keep_image(name)
+        return name
+
+    def keep_image(self, name: str) -> None:
         self.images.add(name)
         self.changed()
-        return name
 
     def volume_users(self, name: str) -> list[str]:
         """Ids of the containers that mount the volume."""

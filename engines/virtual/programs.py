@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engines.virtual.nvidia_smi import NvidiaSmi
-from engines.virtual.shell import Command, ScriptNotUnderstood, expand, read_script
+from engines.virtual.shell import Command, ScriptNotUnderstood, fields, is_assignment, joined, read_script
 
 STDOUT, STDERR = 1, 2
 FOREVER = float("inf")
@@ -16,7 +16,6 @@ NOT_FOUND = 127
 SYNTAX_ERROR = 2
 
 SHELLS = frozenset({"sh", "bash", "ash", "dash"})
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 Step = tuple[int, bytes] | float
 """Output on a stream, or a pause in seconds."""
@@ -36,6 +35,7 @@ class Program:
     serves: bool = True
     exit_code: int = 0
     _variables: dict[str, str] = field(default_factory=dict)
+    _exported: set[str] = field(default_factory=set)
     _ended: bool = False
     _stops_on_error: bool = False
 
@@ -79,13 +79,19 @@ class Program:
                 return
 
     def _simple(self, command: Command) -> Iterator[Step]:
-        words = [expand(word, self._value) for word in command.words]
-        while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
-            self._variables[assignment[1]] = assignment[2]
-            words.pop(0)
+        given, assigned = list(command.words), {}
+        while given and is_assignment(given[0]):
+            name, _, value = joined(given.pop(0), self._value).partition("=")
+            assigned[name] = value
+        words = [argument for word in given for argument in fields(word, self._value)]
         if not words:
+            self._variables |= assigned
             self.exit_code = 0
             return
+        # Before a command, they are variables of that command alone.
+        kept = dict(self._variables), set(self._exported)
+        self._variables |= assigned
+        self._exported |= assigned.keys()
         for step in self._command(words):
             if isinstance(step, tuple):
                 stream = command.streams.get(step[0], step[0])
@@ -93,6 +99,8 @@ class Program:
                     yield stream, step[1]
             else:
                 yield step
+        if assigned:
+            self._variables, self._exported = kept
 
     def _command(self, argv: list[str]) -> Iterator[Step]:
         name, arguments = argv[0].rpartition("/")[2], argv[1:]
@@ -109,6 +117,7 @@ class Program:
                 self.exit_code = 0
             case "export":
                 self._variables |= dict(word.split("=", 1) for word in arguments if "=" in word)
+                self._exported |= {word.partition("=")[0] for word in arguments}
                 self.exit_code = 0
             case "nvidia-smi" if self.smi is not None:
                 if self.smi.hangs:
@@ -136,9 +145,12 @@ class Program:
             case "false":
                 self.exit_code = 1
             case "env" | "printenv":
-                chosen = {key: self._value(key) for key in arguments} if arguments else {**self.env, **self._variables}
-                pairs = [f"{key}={value}\n" if not arguments else f"{value}\n" for key, value in chosen.items()]
-                yield STDOUT, "".join(pairs).encode()
+                exported = {name: self._variables[name] for name in self._exported & self._variables.keys()}
+                env = {key: self._variables.get(key, value) for key, value in self.env.items()} | exported
+                asked = [name for name in arguments if name in env]
+                self.exit_code = 1 if len(asked) < len(arguments) else 0
+                lines = [env[name] for name in asked] if arguments else [f"{key}={env[key]}" for key in env]
+                yield STDOUT, "".join(f"{line}\n" for line in lines).encode()
             case "hostname":
                 yield STDOUT, (self._value("HOSTNAME") or "localhost").encode() + b"\n"
             case "pwd":

@@ -24,10 +24,11 @@ class ScriptNotUnderstood(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of a word. ``expands``: variables in it are replaced."""
+    """Part of a word. ``expands``: variables in it are replaced; unless ``quoted``, by fields."""
 
     text: str
     expands: bool
+    quoted: bool = True
 
 
 Word = list[Piece]
@@ -57,14 +58,57 @@ def read_script(script: str) -> list[Command]:
     return commands
 
 
-def expand(word: Word, value_of: Callable[[str], str | None]) -> str:
-    """The word as the command sees it; fields are not split."""
+ValueOf = Callable[[str], str | None]
 
-    def replaced(match: re.Match[str]) -> str:
-        value = value_of(match["braced"] or match["plain"])
-        return value if value else match["default"] or ""
 
-    return "".join(_VARIABLE.sub(replaced, piece.text) if piece.expands else piece.text for piece in word)
+def is_assignment(word: Word) -> bool:
+    """Whether the word is ``NAME=value``, with the name and the sign unquoted."""
+    return not word[0].quoted and re.match(r"[A-Za-z_]\w*=", word[0].text) is not None
+
+
+def joined(word: Word, value_of: ValueOf) -> str:
+    """The word with its variables replaced, as one text."""
+    return "".join(
+        _VARIABLE.sub(lambda match: _value(match, value_of), piece.text) if piece.expands else piece.text
+        for piece in word
+    )
+
+
+def fields(word: Word, value_of: ValueOf) -> list[str]:
+    """The arguments that the word becomes: unquoted values are split at blanks, empty ones vanish."""
+    whole: list[str] = []
+    current: str | None = None
+    for piece in word:
+        if piece.quoted:
+            current = (current or "") + joined([piece], value_of)
+            continue
+        at = 0
+        for match in _VARIABLE.finditer(piece.text):
+            current = _joined_on(current, piece.text[at : match.start()])
+            at = match.end()
+            value = _value(match, value_of)
+            if value[:1].isspace() and current is not None:
+                whole.append(current)
+                current = None
+            parts = value.split()
+            for number, part in enumerate(parts):
+                if number:
+                    whole.append(current or "")
+                    current = None
+                current = (current or "") + part
+            if parts and value[-1:].isspace():
+                whole.append(current or "")
+                current = None
+        current = _joined_on(current, piece.text[at:])
+    return whole if current is None else [*whole, current]
+
+
+def _joined_on(current: str | None, literal: str) -> str | None:
+    return (current or "") + literal if literal else current
+
+
+def _value(match: re.Match[str], value_of: ValueOf) -> str:
+    return value_of(match["braced"] or match["plain"]) or match["default"] or ""
 
 
 class _Reader:
@@ -124,7 +168,7 @@ class _Reader:
             elif char == "`" or (char == "$" and self.script[self.at : self.at + 1] == "("):
                 raise ScriptNotUnderstood("command substitution")
             else:
-                self._append(word, char)
+                self._append(word, char, quoted=False)
         return word
 
     def _double_quoted(self) -> Word:
@@ -142,14 +186,14 @@ class _Reader:
             elif char == "`" or (char == "$" and self.script[self.at : self.at + 1] == "("):
                 raise ScriptNotUnderstood("command substitution")
             else:
-                self._append(word, char)
+                self._append(word, char, quoted=True)
 
     @staticmethod
-    def _append(word: Word, char: str) -> None:
-        if word and word[-1].expands:
-            word[-1] = Piece(word[-1].text + char, True)
+    def _append(word: Word, char: str, *, quoted: bool) -> None:
+        if word and word[-1].expands and word[-1].quoted == quoted:
+            word[-1] = Piece(word[-1].text + char, True, quoted)
         else:
-            word.append(Piece(char, True))
+            word.append(Piece(char, True, quoted))
 
     def _until(self, quote: str) -> str:
         end = self.script.find(quote, self.at)
