@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import structlog
 from django.conf import settings
+from django.utils import timezone
 
 from apps_runtime import transitions
 from apps_runtime.claimed_app import ClaimedApp
 from apps_runtime.models import Deployment, Registry
 from apps_runtime.specs import container_labels, container_spec, volume_name
-from apps_runtime.states import State
+from apps_runtime.states import COMING_UP, WITHOUT_CONTAINER, State
 from apps_runtime.verification import INSIDE_COMMAND, Verdict, judge_inside, judge_record
 from engines.contract import ContainerPhase, ContainerStatus, Engine, RegistryLogin, RequestRefused
 from gpus.connections import engine_for
@@ -29,24 +30,31 @@ class Abandoned(Exception):
     """The deployment is to end; the pull in progress is given up."""
 
 
-def next_step(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deployment]) -> None:
-    """Take ``deployment`` one step further. ``earlier`` are the app's older live deployments."""
+def bring_up(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deployment]) -> None:
+    """Take ``deployment`` as far as it goes now: to running, to its turn, or to a decision.
+
+    ``earlier`` are the app's older live deployments: until they are gone it may not create
+    its container. That it must end is noticed at each step, whose move is then refused.
+    """
     engine = engine_for(deployment.node)
-    match State(deployment.state):
-        case State.QUEUED | State.PLACING:
-            _prepare(claimed, deployment, earlier, engine)
-        case State.PULLING:
-            _pull(claimed, deployment, earlier, engine)
-        case State.CREATING:
-            _create(claimed, deployment, engine)
-        case State.STARTING:
-            _start(claimed, deployment, engine)
-        case State.VERIFYING:
-            _verify(claimed, deployment, engine)
+    while deployment.state in COMING_UP and not deployment.exit_to:
+        if earlier and deployment.state not in WITHOUT_CONTAINER:
+            return
+        match State(deployment.state):
+            case State.QUEUED | State.PLACING:
+                _prepare(claimed, deployment, earlier, engine)
+            case State.PULLING:
+                _pull(claimed, deployment, earlier, engine)
+            case State.CREATING | State.STARTING:
+                _launch(claimed, deployment, engine)
+            case _:
+                _verify(claimed, deployment, engine)
 
 
 def _prepare(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deployment], engine: Engine) -> None:
     present = engine.image_present(deployment.spec["image"])
+    if present:
+        claimed.began_creating.add(deployment.pk)
     with claimed.applying():
         if deployment.state == State.QUEUED:
             transitions.move(deployment, State.PLACING, message=_placed(deployment))
@@ -77,6 +85,7 @@ def _pull(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deploym
         deadline_s=settings.MIABI_PULL_TIMEOUT_SECONDS,
         on_progress=on_progress,
     )
+    claimed.began_creating.add(deployment.pk)
     with claimed.applying():
         _begin_creating(deployment, earlier)
 
@@ -94,7 +103,9 @@ def _begin_creating(deployment: Deployment, earlier: Sequence[Deployment]) -> No
     transitions.move(deployment, State.CREATING)
 
 
-def _create(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None:
+def _launch(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None:
+    """Create and start. Both are written down together: a worker that dies in between leaves
+    a container that is found by its name, and asked whether it was started already."""
     uuids = _granted(deployment)
     if len(uuids) != deployment.gpu_units:
         # Never start with other than what was granted, whatever went wrong before.
@@ -111,25 +122,18 @@ def _create(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None
     for mount in deployment.spec["mounts"]:
         engine.ensure_volume(volume_name(deployment.spec["workspace"], mount["volume"]), labels)
     handle = engine.create(spec)
-    claimed.created_here.add(deployment.pk)
+    created = timezone.now()
+    # A job that has already run must not run twice.
+    fresh = deployment.pk in claimed.began_creating
+    if fresh or engine.inspect(handle).started_at is None:
+        engine.start(handle)
     with claimed.applying():
-        transitions.move(deployment, State.STARTING, engine_handle=handle)
+        transitions.move(deployment, State.STARTING, at=created, engine_handle=handle)
+        transitions.move(deployment, State.VERIFYING)
 
 
 def _granted(deployment: Deployment) -> list[str]:
     return list(deployment.leases.order_by("device__index", "pk").values_list("device__uuid", flat=True))
-
-
-def _start(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None:
-    # A worker that was killed after starting it left no trace in the row. A job that has
-    # already run must not run twice, so the engine is asked, unless we have just created it.
-    begun = (
-        deployment.pk not in claimed.created_here and engine.inspect(deployment.engine_handle).started_at is not None
-    )
-    if not begun:
-        engine.start(deployment.engine_handle)
-    with claimed.applying():
-        transitions.move(deployment, State.VERIFYING)
 
 
 def _verify(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None:

@@ -17,17 +17,17 @@ from gpus.claims import ClaimLost
 class ClaimedApp:
     app_id: int
     token: uuid.UUID
-    created_here: set[int] = field(default_factory=set)
-    """Deployments whose container this very run created, so certainly never started before."""
+    began_creating: set[int] = field(default_factory=set)
+    """Deployments that this very run brought to ``creating``: no container of theirs was started before."""
 
     @contextmanager
-    def applying(self) -> Iterator[App]:
+    def applying(self) -> Iterator[None]:
         """A transaction with the app's row locked and the claim still ours.
 
         Raises ClaimLost, which drops the result of the step, when somebody took over.
         """
         with transaction.atomic():
-            app = App.objects.select_for_update(no_key=True).filter(pk=self.app_id, claim_token=self.token).first()
-            if app is None:
+            ours = App.objects.select_for_update(no_key=True).filter(pk=self.app_id, claim_token=self.token)
+            if not ours.values_list("pk"):
                 raise ClaimLost
-            yield app
+            yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from apps_runtime.states import LIVE, State
 from gpus.claims import Claimable
@@ -221,7 +222,7 @@ class DeploymentEvent(models.Model):
 
     app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="events")
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, null=True, blank=True, related_name="events")
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(default=timezone.now)
     state = models.CharField(max_length=10, choices=StateChoices, blank=True)
     code = models.CharField(max_length=60, blank=True)
     message = models.TextField(blank=True)

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import structlog
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from apps_runtime import bring_up, transitions, wind_down
@@ -37,22 +37,17 @@ def advance(app_id: int) -> None:
     A wake-up that comes while another worker is just finishing finds the claim taken and
     is dropped, so after giving the claim back the rows are looked at once more.
     """
-    while _due(app_id):
-        token = claims.take(App, app_id)
-        if token is None:
-            return
+    while (token := claims.take(App, app_id)) is not None:
         claimed = ClaimedApp(app_id, token)
-        progressed = False
         try:
             with claims.renewing(App, app_id, token):
-                while _step(claimed):
-                    progressed = True
+                progressed = _work(claimed)
         except ClaimLost:
             log.info("claim_lost", app=app_id)
             return
         finally:
             claims.release(App, app_id, token)
-        if not progressed:
+        if not progressed or not _due(app_id):
             return
 
 
@@ -75,14 +70,21 @@ def _due_deployments() -> DeploymentQuerySet:
 
 
 def _due(app_id: int) -> bool:
-    if _due_deployments().filter(app_id=app_id).exists():
-        return True
-    deleted = App.objects.filter(pk=app_id, desired_state=App.DesiredState.DELETED)
-    return deleted.exists() and not Deployment.objects.live().filter(app_id=app_id).exists()
+    live = Deployment.objects.live().filter(app=OuterRef("pk"))
+    gone = Q(desired_state=App.DesiredState.DELETED) & ~Exists(live)
+    return App.objects.filter(gone | Exists(_due_deployments().filter(app=OuterRef("pk"))), pk=app_id).exists()
+
+
+def _work(claimed: ClaimedApp) -> bool:
+    """Do what is due, one deployment after the other; whether there was anything to do."""
+    progressed = False
+    while _step(claimed):
+        progressed = True
+    return progressed
 
 
 def _step(claimed: ClaimedApp) -> bool:
-    """Do the next thing for the app; false when there is nothing to do now."""
+    """Take one deployment as far as it goes; false when there is nothing to do now."""
     live = list(
         Deployment.objects.live()
         .filter(app_id=claimed.app_id)
@@ -106,7 +108,7 @@ def _step(claimed: ClaimedApp) -> bool:
         if chosen.exit_to:
             wind_down.finish(claimed, chosen)
         else:
-            bring_up.next_step(claimed, chosen, earlier)
+            bring_up.bring_up(claimed, chosen, earlier)
     except EngineError as error:
         _take_fault(claimed, chosen, error)
     except (transitions.MovedElsewhere, bring_up.Abandoned):

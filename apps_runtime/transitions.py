@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 
 from apps_runtime.models import Deployment, DeploymentEvent
-from apps_runtime.states import TERMINAL, State, sources_of
+from apps_runtime.states import COMING_UP, TERMINAL, State, sources_of
 
 
 class MovedElsewhere(Exception):
@@ -21,15 +22,17 @@ def move(
     code: str = "",
     message: str = "",
     operator_detail: str = "",
+    at: datetime | None = None,
     **changes: Any,
 ) -> None:
     """Move ``deployment`` to ``target`` and write its event, in the caller's transaction.
 
-    ``changes`` are further columns set in the same UPDATE. The object in hand is brought
-    up to date.
+    ``changes`` are further columns set in the same UPDATE; ``at`` is when it happened, if
+    not just now. The object in hand is brought up to date.
 
     Raises:
-        MovedElsewhere: its row is in no state that may become ``target``.
+        MovedElsewhere: its row is in no state that may become ``target``, or it was decided
+            meanwhile that it must end, and ``target`` is not on that way.
     """
     now = timezone.now()
     if target is State.RUNNING:
@@ -37,21 +40,31 @@ def move(
     if target in TERMINAL:
         changes["ended_at"] = now
     changes |= {"state": target, "attempts": 0, "retry_at": None}
-    moved = Deployment.objects.filter(pk=deployment.pk, state__in=sources_of(target)).update(**changes)
+    rows = Deployment.objects.filter(pk=deployment.pk, state__in=sources_of(target))
+    if target in COMING_UP or target is State.RUNNING:
+        rows = rows.filter(exit_to="")
+    moved = rows.update(**changes)
     if not moved:
         raise MovedElsewhere(f"{deployment} cannot become {target}")
     for name, value in changes.items():
         setattr(deployment, name, value)
-    note(deployment, state=target, code=code, message=message, operator_detail=operator_detail)
+    note(deployment, state=target, code=code, message=message, operator_detail=operator_detail, at=at or now)
 
 
 def note(
-    deployment: Deployment, *, code: str = "", message: str = "", operator_detail: str = "", state: str = ""
+    deployment: Deployment,
+    *,
+    code: str = "",
+    message: str = "",
+    operator_detail: str = "",
+    state: str = "",
+    at: datetime | None = None,
 ) -> DeploymentEvent:
     """Add a line to the deployment's history without moving it."""
     return DeploymentEvent.objects.create(
         app_id=deployment.app_id,
         deployment=deployment,
+        at=at or timezone.now(),
         state=state,
         code=code,
         message=message,

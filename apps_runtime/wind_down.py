@@ -7,6 +7,7 @@ container is gone.
 from __future__ import annotations
 
 from itertools import chain
+from typing import Any
 
 from django.conf import settings
 
@@ -40,7 +41,7 @@ def finish(claimed: ClaimedApp, deployment: Deployment) -> None:
     _end(claimed, deployment, log_tail=tail)
 
 
-def _end(claimed: ClaimedApp, deployment: Deployment, **changes: str) -> None:
+def _end(claimed: ClaimedApp, deployment: Deployment, **changes: Any) -> None:
     with claimed.applying():
         target = State(deployment.exit_to)
         transitions.move(
@@ -97,9 +98,9 @@ def delete_if_asked(claimed: ClaimedApp) -> bool:
     for node in Node.objects.filter(deployments__app=app).distinct():
         for name in own:
             engine_for(node).remove_volume(volume_name(app.workspace.slug, name))
-    with claimed.applying() as locked:
+    with claimed.applying():
         Volume.objects.filter(workspace_id=app.workspace_id, name__in=own).delete()
-        locked.delete()
+        app.delete()
     return True
 
 

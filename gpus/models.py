@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import cache
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -204,6 +205,7 @@ class GpuDevice(models.Model):
         )
 
 
+@cache
 def installation_uid() -> uuid.UUID:
-    """This installation's identity, made at first use."""
+    """This installation's identity, made at first use. It never changes, so a process asks once."""
     return Installation.objects.get_or_create(pk=1)[0].uid

@@ -231,7 +231,9 @@ def test_members_are_added_changed_and_removed_by_the_rules(tenant, workspace):
 
 def test_a_token_is_shown_once_and_can_be_revoked(tenant):
     page = tenant.post("/w/vision/tokens", {"name": "ci", "scope": "write"}).content.decode()
-    text = re.search(r"mia_[\w-]{20,}", page)[0]
+    found = re.search(r"mia_[\w-]{20,}", page)
+    assert found
+    text = found[0]
     assert text not in tenant.get("/w/vision/tokens").content.decode()
     tenant.post(f"/w/vision/tokens/{ApiToken.objects.get().pk}/revoke")
     assert not ApiToken.objects.get().usable
