@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from engines.virtual import settings
@@ -11,8 +12,30 @@ from engines.virtual.faults import Fault
 from engines.virtual.messages import Answer, ApiError, Request, answer_json
 from engines.virtual.node import VirtualNode
 
-_FAULT_FIELDS = frozenset(each.name for each in fields(Fault))
-_LIES = {"inside_shows": (list, type(None)), "record_shows": (list, type(None)), "unkillable": bool}
+_NUMBER = (int, float)
+_FAULT_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "how": str,
+    "operation": str,
+    "times": (int, type(None)),
+    "seconds": _NUMBER,
+    "status": int,
+    "message": str,
+    "jitter": _NUMBER,
+    "skip": int,
+    "in_stream": bool,
+    "after_bytes": int,
+    "exit_code": int,
+    "oom": bool,
+}
+_FAULTS_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "faults": list,
+    "inside_shows": (list, type(None)),
+    "record_shows": (list, type(None)),
+    "unkillable": bool,
+    "unkillable_after_s": _NUMBER,
+}
+_RESTART_FIELDS: Mapping[str, type | tuple[type, ...]] = {"down_s": _NUMBER, "lost": list}
+_END_FIELDS: Mapping[str, type | tuple[type, ...]] = {"exit_code": int, "oom": bool}
 
 
 async def read_state(node: VirtualNode, request: Request, key: str) -> Answer:
@@ -25,7 +48,7 @@ async def read_state(node: VirtualNode, request: Request, key: str) -> Answer:
             "volumes": sorted(node.volumes.records),
             "containers": [_container(each) for each in node.containers.values()],
             "faults": [asdict(fault) for fault in node.faults.active],
-            **{name: getattr(node.faults, name) for name in (*_LIES, "unkillable_after_s")},
+            **{name: getattr(node.faults, name) for name in _FAULTS_FIELDS if name != "faults"},
         }
     )
 
@@ -43,31 +66,33 @@ def _container(container: Container) -> dict[str, Any]:
 
 async def put_faults(node: VirtualNode, request: Request, key: str) -> Answer:
     """``{"faults": [...], "unkillable": ..., ...}``: replaces all there are; ``{}`` ends them."""
-    body = request.json
-    faults = [_read_fault(each) for each in body.pop("faults", None) or []]
-    after_s = body.pop("unkillable_after_s", 0.0)
-    if not isinstance(after_s, int | float):
-        raise ApiError(400, "unkillable_after_s is no number")
-    for name, value in body.items():
-        if name not in _LIES or not isinstance(value, _LIES[name]):  # type: ignore[arg-type]
-            raise ApiError(400, f"{name} is unknown or has the wrong type")
+    body = _read(request, _FAULTS_FIELDS)
+    faults = [_read_fault(number, each) for number, each in enumerate(body.pop("faults", []))]
     node.faults.clear()
     node.faults.active = faults
-    node.faults.unkillable_after_s = float(after_s)
     for name, value in body.items():
         setattr(node.faults, name, value)
     return Answer(204)
 
 
-def _read_fault(entry: Any) -> Fault:
-    if not isinstance(entry, dict) or not entry.keys() <= _FAULT_FIELDS:
-        raise ApiError(400, f"a fault has only {', '.join(sorted(_FAULT_FIELDS))}: {entry}")
+def _read_fault(number: int, entry: Any) -> Fault:
     try:
+        settings.check_fields(f"faults[{number}]", entry, _FAULT_FIELDS)
         fault = Fault(**entry)
         fault.check()
     except (TypeError, ValueError) as error:
         raise ApiError(400, str(error)) from error
     return fault
+
+
+def _read(request: Request, allowed: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
+    """The body with only ``allowed`` fields; an empty body has none. Raises ApiError."""
+    body = request.json if request.body else {}
+    try:
+        settings.check_fields("the body", body, allowed)
+    except ValueError as error:
+        raise ApiError(400, str(error)) from error
+    return body
 
 
 async def patch_node(node: VirtualNode, request: Request, key: str) -> Answer:
@@ -81,21 +106,18 @@ async def patch_node(node: VirtualNode, request: Request, key: str) -> Answer:
 
 async def restart(node: VirtualNode, request: Request, key: str) -> Answer:
     """``{"down_s": 2.5, "lost": ["GPU-..."]}``: the host reboots, without some of its cards."""
-    body = request.json if request.body else {}
-    down_s, lost = body.pop("down_s", 0), body.pop("lost", [])
-    if body or not isinstance(down_s, int | float) or not isinstance(lost, list):
-        raise ApiError(400, "a restart has down_s (seconds) and lost (a list of card UUIDs)")
-    node.restart(down_s=down_s, lost=[str(each) for each in lost])
+    body = _read(request, _RESTART_FIELDS)
+    node.restart(down_s=body.get("down_s", 0), lost=[str(each) for each in body.get("lost", [])])
     return Answer(204)
 
 
 async def end_container(node: VirtualNode, request: Request, key: str) -> Answer:
     """``{"exit_code": 1, "oom": false}``: the container's process ends by itself, now."""
     container = node.find(key)
-    body = request.json if request.body else {}
-    oom = bool(body.get("oom"))
+    body = _read(request, _END_FIELDS)
+    oom = body.get("oom", False)
     exit_code = body.get("exit_code", KILLED if oom else 1)
-    if not isinstance(exit_code, int) or not 0 <= exit_code <= 255:
+    if not 0 <= exit_code <= 255:
         raise ApiError(400, "exit_code must be from 0 to 255")
     if not container.running:
         raise ApiError(409, f"container {container.id} is not running")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -78,14 +79,26 @@ def apply_settings(node: VirtualNode, settings: Mapping[str, Any]) -> None:
     """
     changes = dict(settings)
     kind = changes.pop("kind", None)
-    if kind is not None and kind not in KINDS:
+    if kind is not None and (not isinstance(kind, str) or kind not in KINDS):
         raise ValueError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
     cards = read_cards(node.name, changes.pop("cards")) if "cards" in changes else None
-    _check("the node", changes, SETTINGS)
+    check_fields("the node", changes, SETTINGS)
+    _check_contents(changes)
     for name, value in {**({**KINDS["linux"], **KINDS[kind]} if kind else {}), **changes}.items():
         setattr(node, name, value)
     if cards is not None:
         node.cards = cards
+
+
+def _check_contents(changes: Mapping[str, Any]) -> None:
+    for name in ("api_version", "min_api_version"):
+        if not re.fullmatch(r"\d+\.\d+", changes.get(name, "1.47")):
+            raise ValueError(f"{name} must be like 1.47")
+    if not all(isinstance(each, str) for each in changes.get("security_options", [])):
+        raise ValueError("security_options must be a list of texts")
+    for image, env in changes.get("image_env", {}).items():
+        if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+            raise ValueError(f"image_env.{image} must be an object of texts")
 
 
 def read_cards(node: str, entries: Any) -> list[Card]:
@@ -99,7 +112,7 @@ def read_cards(node: str, entries: Any) -> list[Card]:
     cards: list[Card] = []
     for number, entry in enumerate(entries):
         where = f"cards[{number}]"
-        _check(where, entry, _CARD)
+        check_fields(where, entry, _CARD)
         fields = dict(entry)
         count = _count(where, fields)
         if "uuid" in fields and count > 1:
@@ -119,7 +132,7 @@ def read_cards(node: str, entries: Any) -> list[Card]:
 def _read_instances(node: str, slot: int, entries: Sequence[Any], where: str) -> tuple[MigInstance, ...]:
     instances: list[MigInstance] = []
     for number, entry in enumerate(entries):
-        _check(f"{where}[{number}]", entry, _INSTANCE)
+        check_fields(f"{where}[{number}]", entry, _INSTANCE)
         fields = dict(entry)
         for _ in range(_count(f"{where}[{number}]", fields)):
             uuid = fields.get("uuid") or instance_uuid(node, slot, len(instances))
@@ -134,7 +147,8 @@ def _count(where: str, fields: dict[str, Any]) -> int:
     return int(count)
 
 
-def _check(where: str, value: Any, allowed: Mapping[str, type | tuple[type, ...]]) -> None:
+def check_fields(where: str, value: Any, allowed: Mapping[str, type | tuple[type, ...]]) -> None:
+    """Raises ValueError unless ``value`` is an object with none but the ``allowed`` fields, of their types."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{where} must be an object")
     for name, each in value.items():

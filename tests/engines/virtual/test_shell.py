@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
@@ -14,6 +15,7 @@ from engines.virtual.programs import FOREVER, STDERR, STDOUT, Program
 from engines.virtual.shell import ScriptNotUnderstood, read_script
 from gpus.nvidia_smi import read_probe
 from gpus.probe_command import PROBE_COMMAND, split_probe_output
+from tests.services.needs import need
 
 ENV = {"NAME": "ada", "EMPTY": "", "PATH": "/usr/bin:/bin"}
 
@@ -24,6 +26,12 @@ def play(script: str, *, serves: bool = False, smi: NvidiaSmi | None = None) -> 
     steps = [step for step in program.run() if isinstance(step, tuple)]
     out, err = (b"".join(text for stream, text in steps if stream == each) for each in (STDOUT, STDERR))
     return out, err, program.exit_code
+
+
+def really(script: str) -> subprocess.CompletedProcess[bytes]:
+    """The same in a real shell."""
+    busybox = shutil.which("busybox") or need("busybox is not installed (Debian package busybox-static)")
+    return subprocess.run([busybox, "sh", "-c", script], capture_output=True, env=ENV, check=False)
 
 
 SCRIPTS = [
@@ -63,7 +71,7 @@ SCRIPTS = [
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_does_what_a_real_shell_does(script: str):
-    real = subprocess.run(["busybox", "sh", "-c", script], capture_output=True, env=ENV, check=False)
+    real = really(script)
     assert play(script) == (real.stdout, real.stderr, real.returncode)
 
 
@@ -78,7 +86,7 @@ def test_a_script_does_what_a_real_shell_does(script: str):
 )
 def test_any_chain_of_commands_does_what_a_real_shell_does(parts: list[str]):
     script = "".join(part if part in ("; ", " && ", " || ") else f"{part} " for part in parts)
-    real = subprocess.run(["busybox", "sh", "-c", script], capture_output=True, env=ENV, check=False)
+    real = really(script)
     try:
         read_script(script)
     except ScriptNotUnderstood:
