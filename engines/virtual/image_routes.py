@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from engines.virtual.images import image_record
+from engines.virtual.images import image_entry, image_record
 from engines.virtual.messages import Answer, ApiError, Request, answer_json
 from engines.virtual.node import VirtualNode
 
@@ -19,8 +19,7 @@ async def image_inspect(node: VirtualNode, request: Request, key: str) -> Answer
 
 
 async def image_list(node: VirtualNode, request: Request, key: str) -> Answer:
-    records = [image_record(name, node.image_env.get(name, {})) for name in sorted(node.images)]
-    return answer_json([record | {"Created": 1767225600, "Containers": -1, "Labels": None} for record in records])
+    return answer_json([image_entry(name) for name in sorted(node.images)])
 
 
 async def image_pull(node: VirtualNode, request: Request, key: str) -> Answer:

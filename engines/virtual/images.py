@@ -52,3 +52,10 @@ def image_record(name: str, env: Mapping[str, str]) -> dict[str, Any]:
         "Os": "linux",
         "Size": 4_000_000,
     }
+
+
+def image_entry(name: str) -> dict[str, Any]:
+    """One entry of ``GET /images/json``."""
+    record = image_record(name, {})
+    kept = {key: record[key] for key in ("Id", "RepoTags", "RepoDigests", "Size")}
+    return kept | {"Created": 1767225600, "Containers": -1, "Labels": None, "ParentId": "", "SharedSize": -1}

@@ -32,7 +32,8 @@ def start() -> Iterator[Start]:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         running.append(process)
         assert process.stdout is not None
-        assert "virtual node" in process.stdout.readline()
+        process.said = process.stdout.readline()  # type: ignore[attr-defined]
+        assert "virtual node" in process.said  # type: ignore[attr-defined]
         return process
 
     yield begin
@@ -86,15 +87,11 @@ def test_one_node_is_served_and_leaves_no_socket_behind(start: Start, tmp_path: 
 
 
 def test_a_free_tcp_port_is_told(start: Start):
-    command = [sys.executable, "-m", "engines.virtual", "--listen", "tcp://127.0.0.1:0"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    url = process.stdout.readline().split()[-1]
-    client = docker.APIClient(url, version="auto", timeout=5)
+    process = start("--listen", "tcp://127.0.0.1:0")
+    client = docker.APIClient(process.said.split()[-1], version="auto", timeout=5)  # type: ignore[attr-defined]
     assert client.info()["Name"] == "virtual"
     client.close()
     assert stop(process, signal.SIGINT) == 0
-    process.stdout.close()
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
