@@ -21,15 +21,15 @@ def run(stack: Stack) -> Section:
     client = docker.APIClient(stack.engine, version="auto", timeout=60)
     bare, whole, check = [], [], []
     for number in range(ROUNDS + 2):
-        began = time.perf_counter()
+        began = time.time()
         told = api.ask(name, "deploy")
         wanted = Deployment.objects.filter(app__name=name, number=told["number"])
         state = _until(wanted, "running", "failed")
-        took = time.perf_counter() - began
         if state != "running":
             raise RuntimeError(f"the deploy ended {state}: {wanted.get().reason}")
         deployment = wanted.get()
         times = dict(deployment.events.exclude(state="").values_list("state", "at"))
+        took = times["running"].timestamp() - began
         checked = (times["running"] - times["verifying"]).total_seconds()
         twin = _twin(client, deployment.engine_handle, f"bare-{number}")
         api.ask(name, "stop")
@@ -42,8 +42,8 @@ def run(stack: Stack) -> Section:
     ratio = platform / p50(bare)
     return Section(
         "Deploy latency",
-        f"Median of {ROUNDS}, interleaved. The platform's side is timed at the client from before the POST until the "
-        "row says running (looked at every 2 ms); the check inside the container is the time from verifying to running.",
+        f"Median of {ROUNDS}, interleaved. The platform is timed from before the client's POST to the time in the "
+        "running event; the check inside the container is the time from the verifying event to it.",
         [
             Figure("bare docker-py: create and start", ms(p50(bare))),
             Figure("POST deploy to running", ms(p50(whole))),
@@ -60,7 +60,7 @@ def _until(rows: object, *ends: str) -> str:
         state = str(rows.values_list("state", flat=True).get())  # type: ignore[attr-defined]
         if state in ends:
             return state
-        time.sleep(0.002)
+        time.sleep(0.05)
     raise RuntimeError(f"still {state} after a minute")
 
 

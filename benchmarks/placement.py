@@ -32,8 +32,8 @@ def run() -> Section:
     figures.append(Figure("10,000 cards against 100", f"{growth:.2f} times", "at most 1.50", growth <= 1.5))
     return Section(
         "Placement",
-        f"`lifecycle.request_deploy` on PostgreSQL with {ROUNDS} requests each, sent wake-ups left out: permission, quota, "
-        "placement, leases, the deployment and its trace, to the commit. Two models, alternating.",
+        f"`lifecycle.request_deploy` on PostgreSQL with {ROUNDS} requests each, sent wake-ups left out: permission, "
+        "quota, placement, leases, the deployment and its trace, to the commit. Two models, alternating.",
         figures,
     )
 

@@ -10,6 +10,7 @@ from benchmarks.report import Figure, Section, ms, p50
 
 NODES, AT_ONCE = 200, 16
 HANG_DEADLINE_S = 3.0
+PROBE_SECONDS = 1.0
 
 
 def run(folder: Path) -> Section:
@@ -29,10 +30,12 @@ def run(folder: Path) -> Section:
     settings.MIABI_ENGINE_TIMEOUT_SECONDS = HANG_DEADLINE_S
     with serve(virtual, sockets) as serving:
         rows = [make_node(node.name, address=url) for node, url in zip(virtual, serving.urls, strict=True)]
+        for node in virtual:
+            node.faults.add(Fault("latency", "wait", seconds=PROBE_SECONDS))
         engine = DockerEngine(EngineAddress(serving.urls[0]))
         job = OneShot("bare", settings.MIABI_GPU_PROBE_IMAGE, PROBE_COMMAND, {}, all_gpus=True)
         engine.run_once(job)
-        bare = p50([_timed(lambda: engine.run_once(job)) for _ in range(20)])
+        bare = p50([_timed(lambda: engine.run_once(job)) for _ in range(5)])
         _sweep(rows)  # the first one pulls and inserts
         plain = _sweep(rows)
         hung = virtual[0]
@@ -43,9 +46,9 @@ def run(folder: Path) -> Section:
     ideal = bare * NODES / AT_ONCE
     return Section(
         "Inventory sweep",
-        f"{NODES} virtual nodes with 4 cards each, {AT_ONCE} probes at once. The ideal is the bare one-shot container's time "
-        f"times {NODES} over {AT_ONCE}, which supposes as many processors. The hung node's own probe ends at its deadline "
-        f"of {HANG_DEADLINE_S:.0f} s.",
+        f"{NODES} virtual nodes with 4 cards each, {AT_ONCE} probes at once. The ideal is the time of the bare one-shot "
+        f"container times {NODES} over {AT_ONCE}. A virtual node needs the processor and not the clock, in this process: "
+        "each one-shot is given a second, by latency of its wait. The hung node's own probe ends at its deadline.",
         [
             Figure("bare one-shot", ms(bare)),
             Figure("sweep", f"{plain:.2f} s, {plain / ideal:.2f} times the ideal of {ideal:.2f} s"),

@@ -25,8 +25,8 @@ def run(stack: Stack) -> Section:
     best = max(bare, again)
     return Section(
         "Throughput",
-        f"{CLIENTS * EACH} times deploy, wait until running, stop, wait until gone, by {CLIENTS} clients over HTTP. Bare: "
-        "create, start, stop, remove; with check: also nvidia-smi -L inside, as the platform always does.",
+        f"{CLIENTS * EACH} times deploy, wait until running, stop, wait until gone, by {CLIENTS} clients over HTTP. "
+        "Bare: create, start, stop, remove; with check: also nvidia-smi -L inside, as the platform always does.",
         [
             Figure("bare docker-py", f"{best:.2f} per second"),
             Figure("bare docker-py with the check inside", f"{with_check:.2f} per second"),
@@ -88,5 +88,5 @@ def _until(rows: object, wanted: str) -> None:
             return
         if state == "failed":
             raise RuntimeError(f"a deploy failed: {rows.get().reason}")  # type: ignore[attr-defined]
-        time.sleep(0.02)
+        time.sleep(0.05)
     raise RuntimeError(f"still {state} after two minutes")
