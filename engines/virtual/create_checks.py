@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engines.virtual.containers import Mount
+from engines.virtual.json_shape import CONTAINER, check_shape
 from engines.virtual.messages import ApiError
 
 CPUS = 16
@@ -24,14 +25,12 @@ def check_name(name: str) -> None:
 
 def check_config(config: Mapping[str, Any], runtimes: Mapping[str, Any]) -> None:
     """Raises ApiError for a body with a wrong type, a limit out of range, or an unknown runtime."""
-    for key, kind in (("Cmd", list), ("Entrypoint", list), ("Env", list), ("Labels", dict), ("HostConfig", dict)):
-        value = config.get(key)
-        if value is not None and not isinstance(value, kind) and not (kind is list and isinstance(value, str)):
-            raise ApiError(400, f"invalid JSON: json: cannot unmarshal into Go struct field .{key}")
+    check_shape(config, CONTAINER)
     host = config.get("HostConfig") or {}
-    for key, kind in (("DeviceRequests", list), ("Mounts", list), ("Binds", list), ("PortBindings", dict)):
-        if host.get(key) is not None and not isinstance(host[key], kind):
-            raise ApiError(400, f"invalid JSON: json: cannot unmarshal into Go struct field HostConfig.{key}")
+    for port, bindings in (host.get("PortBindings") or {}).items():
+        numbers = [port.partition("/")[0], *(binding.get("HostPort") or "0" for binding in bindings or [])]
+        if not all(number.isdecimal() and int(number) <= 65535 for number in numbers):
+            raise ApiError(400, f"invalid port specification: {port!r} to {bindings}")
     memory, cpus = host.get("Memory") or 0, host.get("NanoCpus") or 0
     if memory and memory < LEAST_MEMORY:
         raise ApiError(400, "Minimum memory limit allowed is 6MB")
@@ -76,6 +75,13 @@ def read_mounts(config: Mapping[str, Any]) -> list[Mount]:
         if not any(mount["Destination"] == target for mount in mounts):
             mounts.append(_volume("", target, read_only=False))
     return mounts
+
+
+def named_sources(config: Mapping[str, Any]) -> set[str]:
+    """The sources that the body names; a volume of another name was made up."""
+    host = config.get("HostConfig") or {}
+    mounts = {str(mount.get("Source") or "") for mount in host.get("Mounts") or []}
+    return mounts | {str(bind).partition(":")[0] for bind in host.get("Binds") or []}
 
 
 def _volume(name: str, target: str, *, read_only: bool) -> Mount:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from engines.virtual.containers import Exec
+from engines.virtual.json_shape import EXEC_START, check_shape
 from engines.virtual.messages import Answer, ApiError, Request, answer_json
 from engines.virtual.node import VirtualNode
 from engines.virtual.output import frame
@@ -20,7 +21,9 @@ async def exec_create(node: VirtualNode, request: Request, key: str) -> Answer:
 async def exec_start(node: VirtualNode, request: Request, key: str) -> Answer:
     """As dockerd: the answer begins before the process, so its failure to start comes as output."""
     made = _find(node, key)
-    detached = bool(request.json.get("Detach"))
+    body = request.json
+    check_shape(body, EXEC_START)
+    detached = bool(body.get("Detach"))
     if made.started:
         raise ApiError(409, f"exec command {made.id} has already run")
     if not made.container.running:

@@ -16,6 +16,7 @@ from engines.virtual.containers import KILLED, ZERO_TIME, Container, Exec
 from engines.virtual.faults import Fault, Faults
 from engines.virtual.gpu_attachment import Attachment, attach
 from engines.virtual.images import familiar
+from engines.virtual.json_shape import EXEC_CREATE, check_shape
 from engines.virtual.messages import ApiError
 from engines.virtual.nvidia_smi import NvidiaSmi
 from engines.virtual.ports import publish
@@ -108,16 +109,15 @@ class VirtualNode:
         """Raises ApiError as dockerd refuses a create."""
         if name:
             create_checks.check_name(name)
+        create_checks.check_config(config, facts.runtimes(self))
         if not config.get("Image"):
             empty = "config cannot be empty in order to create a container"
             raise ApiError(400, "no command specified" if config else empty)
-        create_checks.check_config(config, facts.runtimes(self))
         image = self.image_named(str(config["Image"]))
         name = name.removeprefix("/") or f"virtual_{secrets.token_hex(4)}"
         self._check_name_is_free(name)
         mounts = create_checks.read_mounts(config)
-        given = {mount.get("Source") for mount in (config.get("HostConfig") or {}).get("Mounts") or []}
-        given |= {str(bind).partition(":")[0] for bind in (config.get("HostConfig") or {}).get("Binds") or []}
+        given = create_checks.named_sources(config)
         for mount in mounts:
             if mount["Type"] == "volume":
                 self.volumes.ensure(mount["Name"], {}, self.now(), anonymous=mount["Name"] not in given)
@@ -194,7 +194,9 @@ class VirtualNode:
 
     def add_exec(self, container: Container, config: dict[str, Any]) -> Exec:
         """Raises ApiError as dockerd refuses an exec."""
-        command = [str(word) for word in config.get("Cmd") or []]
+        check_shape(config, EXEC_CREATE)
+        given = config.get("Cmd") or []
+        command = [given] if isinstance(given, str) else list(given)
         if not command:
             raise ApiError(400, "No exec command specified")
         if not container.running:
@@ -231,6 +233,9 @@ class VirtualNode:
             if was_running:
                 container.cancel_tasks()
                 self._close(container, KILLED)
+            if container.host_config.get("AutoRemove"):
+                self.remove(container, force=True, volumes=True)
+                continue
             if policy == "always" or (was_running and policy in ("unless-stopped", "on-failure")):
                 self._spawn(container, self._start_again(container, down_s))
         self.changed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engines.virtual.json_shape import VOLUME, check_shape
 from engines.virtual.messages import Answer, Request, answer_json, has_labels, read_filters
 from engines.virtual.node import VirtualNode
 
@@ -9,7 +10,9 @@ _FILTERS = frozenset({"label", "name", "driver", "dangling"})
 
 
 async def volume_create(node: VirtualNode, request: Request, key: str) -> Answer:
-    made = node.volumes.ensure(str(request.json.get("Name") or ""), request.json.get("Labels") or {}, node.now())
+    body = request.json
+    check_shape(body, VOLUME)
+    made = node.volumes.ensure(body.get("Name") or "", body.get("Labels") or {}, node.now())
     node.changed()
     return answer_json(made, 201)
 
