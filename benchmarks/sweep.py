@@ -46,9 +46,9 @@ def run(folder: Path) -> Section:
     ideal = bare * NODES / AT_ONCE
     return Section(
         "Inventory sweep",
-        f"{NODES} virtual nodes with 4 cards each, {AT_ONCE} probes at once. The ideal is the time of the bare one-shot "
-        f"container times {NODES} over {AT_ONCE}. A virtual node needs the processor and not the clock, in this process: "
-        "each one-shot is given a second, by latency of its wait. The hung node's own probe ends at its deadline.",
+        f"{NODES} virtual nodes with 4 cards each, {AT_ONCE} probes at once. The ideal is the time of a bare one-shot "
+        f"times {NODES} over {AT_ONCE}. A virtual node costs processor time in this process, so each one-shot waits a "
+        "second, as a real one does. The hung node's own probe ends at its deadline.",
         [
             Figure("bare one-shot", ms(bare)),
             Figure("sweep", f"{plain:.2f} s, {plain / ideal:.2f} times the ideal of {ideal:.2f} s"),
