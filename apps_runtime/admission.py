@@ -215,8 +215,9 @@ def _place_on_pinned(node: Node, demand: Demand, current: Sequence[Deployment]) 
 
 def _try_node(node_id: int, demand: Demand, current: Sequence[Deployment]) -> Placement:
     """Lock the node and its devices, look again, and choose. Raises _NotHere."""
-    node = Node.objects.select_for_update(no_key=True).get(pk=node_id)
-    if _unusable(node, demand) is not None:
+    node = Node.objects.select_for_update(no_key=True).filter(pk=node_id).first()
+    # It may have been removed since it was chosen.
+    if node is None or _unusable(node, demand) is not None:
         raise _NotHere(None)
     if demand.count == 0:
         return Placement(node, ())

@@ -126,6 +126,8 @@ def _launch(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None
     # A job that has already run must not run twice.
     fresh = deployment.pk in claimed.began_creating
     if fresh or engine.inspect(handle).started_at is None:
+        # Whoever took over meanwhile may have ended the leases: a hung worker starts nothing.
+        claimed.ensure_held()
         engine.start(handle)
     with claimed.applying():
         transitions.move(deployment, State.STARTING, at=created, engine_handle=handle)
@@ -178,6 +180,9 @@ def _ask_inside(engine: Engine, status: ContainerStatus, uuids: Sequence[str]) -
         return Verdict(True), "The container could not be asked which devices it sees."
     if answer.exit_code in COULD_NOT_RUN:
         return Verdict(True), "The container has no nvidia-smi to ask which devices it sees."
+    if answer.exit_code != 0 and engine.inspect(status.id).phase is not ContainerPhase.RUNNING:
+        # The end of the container took the check with it, half its answer perhaps unsaid.
+        return Verdict(True), "The process ended while its devices were being checked inside."
     return judge_inside(answer.output, uuids), ""
 
 
@@ -215,6 +220,13 @@ def _fail(
     **changes: str,
 ) -> None:
     with claimed.applying():
-        transitions.mark_ending(
+        decided = transitions.mark_ending(
             deployment, State.FAILED, code=code, reason=reason, operator_detail=operator_detail, **changes
         )
+        if not decided:
+            # It was on its way to another end already; what was found is kept all the same.
+            transitions.note(deployment, code=code, message=reason, operator_detail=operator_detail)
+            if changes:
+                Deployment.objects.filter(pk=deployment.pk).update(**changes)
+    if not decided:
+        raise transitions.MovedElsewhere(f"{deployment} is ending already")

@@ -20,6 +20,11 @@ class ClaimedApp:
     began_creating: set[int] = field(default_factory=set)
     """Deployments that this very run brought to ``creating``: no container of theirs was started before."""
 
+    def ensure_held(self) -> None:
+        """Look once more before what cannot be taken back. Raises ClaimLost."""
+        if not App.objects.filter(pk=self.app_id, claim_token=self.token).exists():
+            raise ClaimLost
+
     @contextmanager
     def applying(self) -> Iterator[None]:
         """A transaction with the app's row locked and the claim still ours.

@@ -49,10 +49,12 @@ def end(deployment: Deployment) -> list[int]:
     others' leases lapse. Returns the ids of devices that got a free slot.
     """
     DeviceLease.objects.filter(successor=deployment).update(successor=None)
-    leases = list(DeviceLease.objects.filter(deployment=deployment).select_related("successor").order_by("device_id"))
-    if not leases:
+    held = DeviceLease.objects.filter(deployment=deployment).select_related("successor").order_by("device_id")
+    if not held.exists():
         return []
     lock_devices(deployment.node_id)
+    # Read under the lock: two passes of reconcile would count the same leases off twice.
+    leases = list(held)
     freed: Counter[int] = Counter()
     for lease in leases:
         heir = lease.successor

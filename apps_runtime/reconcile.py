@@ -132,7 +132,8 @@ def _settle_row(engine: Engine, row: Deployment, container: ContainerStatus | No
 def _settle_container(engine: Engine, node: Node, container: ContainerStatus, report: ReconcileReport) -> None:
     label = container.labels.get(LABEL_PREFIX + "deployment", "")
     row = Deployment.objects.filter(pk=int(label)).first() if label.isdigit() else None
-    if row is not None and row.node_id == node.pk and row.state in LIVE and row.engine_handle in ("", container.id):
+    # Whichever node the row names: one engine may be registered as two nodes.
+    if row is not None and row.state in LIVE and row.engine_handle in ("", container.id):
         return
     log.warning("removing_stray_container", node=node.name, container=container.name, deployment=label)
     try:

@@ -92,7 +92,7 @@ def _step(claimed: ClaimedApp) -> bool:
         .order_by("number")
     )
     if not live:
-        return wind_down.delete_if_asked(claimed)
+        return _delete_if_asked(claimed)
     now = timezone.now()
     ready = [each for each in live if each.retry_at is None or each.retry_at <= now]
     chosen = next((each for each in ready if each.exit_to), None)
@@ -115,6 +115,15 @@ def _step(claimed: ClaimedApp) -> bool:
         # A person decided otherwise between load and apply: look again.
         log.info("deployment_moved_elsewhere", deployment=chosen.pk)
     return True
+
+
+def _delete_if_asked(claimed: ClaimedApp) -> bool:
+    """Whether the app was deleted; one whose volumes cannot be removed now is left to the sweep."""
+    try:
+        return wind_down.delete_if_asked(claimed)
+    except EngineError as error:
+        log.warning("volumes_not_removed", app=claimed.app_id, error=error.message)
+        return False
 
 
 def _take_fault(claimed: ClaimedApp, deployment: Deployment, error: EngineError) -> None:

@@ -49,10 +49,16 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
-def write(sections: Sequence[Section], versions: dict[str, str]) -> str:
+def write(sections: Sequence[Section], machine: dict[str, str]) -> str:
     """Write RESULTS.md and return its text."""
     lines = ["# Results", "", f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.", ""]
-    lines += [f"- {name}: {value}" for name, value in (_machine() | versions).items()]
+    lines += [f"- {name}: {value}" for name, value in machine.items()]
+    lines += [
+        "",
+        "The private PostgreSQL does not wait for the disk (`fsync` and `synchronous_commit` are off): with a durable "
+        "one, each commit costs that wait on top. A load above the number of cores means that others worked on the "
+        "machine at the same time; ratios within the run suffer less from that than times.",
+    ]
     for section in sections:
         lines += ["", f"## {section.title}", "", section.how, "", "| what | figure | target | |", "|--|--|--|--|"]
         lines += [f"| {each.what} | {each.value} | {each.target} | {each.verdict} |" for each in section.figures]
@@ -61,19 +67,24 @@ def write(sections: Sequence[Section], versions: dict[str, str]) -> str:
     return text
 
 
-def _machine() -> dict[str, str]:
+def machine() -> dict[str, str]:
+    """What the figures depend on. Called before the first measurement: the load is that of the others."""
     model = next((line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "unknown")
     memory = next((line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), "0")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    load = os.getloadavg()[0]
+    commit = _git("rev-parse", "--short", "HEAD") or "unknown"
+    changed = " and uncommitted changes" if _git("status", "--porcelain", "--", "*.py") else ""
     return {
         "processor": f"{model}, {os.cpu_count()} cores",
         "memory": f"{int(memory) // 1024 // 1024} GiB",
         "kernel": platform.release(),
         "Python": platform.python_version(),
-        "load when it began": f"{load:.1f}",
-        "commit": commit.stdout.strip() or "unknown",
+        "load when it began": f"{os.getloadavg()[0]:.1f}",
+        "commit": commit + changed,
     }
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _lines(path: str) -> list[str]:

@@ -36,8 +36,8 @@ class Stack:
 
 
 @contextmanager
-def services() -> Iterator[tuple[str, Fleet, Path]]:
-    """Private servers; Django is set up on them. Yields engine address, fleet and a folder."""
+def services() -> Iterator[tuple[str, str, Fleet, Path]]:
+    """Private servers; Django is set up on them. Yields the addresses of engine and broker, the fleet, a folder."""
     with ExitStack() as running:
         folder = Path(running.enter_context(TemporaryDirectory(prefix="miabi-bench-")))
         database = start_postgresql()
@@ -53,7 +53,6 @@ def services() -> Iterator[tuple[str, Fleet, Path]]:
             "MIABI_DATA_DIR": str(folder),
             "MIABI_GPU_ENABLED": "true",
             "MIABI_LOG_LEVEL": "WARNING",
-            "MIABI_API_RATE_TOKEN": "1000000/minute",
             "DJANGO_SETTINGS_MODULE": "miabi.settings",
         }
         import django
@@ -61,7 +60,7 @@ def services() -> Iterator[tuple[str, Fleet, Path]]:
 
         django.setup()
         call_command("migrate", verbosity=0)
-        yield engine.url, fleet, folder
+        yield engine.url, broker.url, fleet, folder
 
 
 @contextmanager
@@ -87,8 +86,12 @@ def stack(engine: str, fleet: Fleet, folder: Path) -> Iterator[Stack]:
     finally:
         for process in running.values():
             process.terminate()
-        for process in running.values():
-            process.wait(20)
+        for name, process in running.items():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                print(f"{name} did not stop in 20 s and was killed")
 
 
 def _await(url: str) -> None:
@@ -102,9 +105,9 @@ def _await(url: str) -> None:
     raise RuntimeError("the web server did not come up")
 
 
-def memory_mib(pids: dict[str, int]) -> dict[str, float]:
-    """Proportional set size of each process with its children, in MiB."""
-    return {name: sum(_pss(each) for each in _family(pid)) / 1024 for name, pid in pids.items()}
+def memory_mib(pids: dict[str, int], what: str = "Pss") -> dict[str, float]:
+    """Memory of each process with its children, in MiB: ``Pss`` (shared pages divided) or ``Rss``."""
+    return {name: sum(_kib(each, what) for each in _family(pid)) / 1024 for name, pid in pids.items()}
 
 
 def _family(pid: int) -> list[int]:
@@ -112,8 +115,8 @@ def _family(pid: int) -> list[int]:
     return [pid, *(each for child in children for each in _family(int(child)))]
 
 
-def _pss(pid: int) -> int:
+def _kib(pid: int, what: str) -> int:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
+        if line.startswith(f"{what}:"):
             return int(line.split()[1])
-    return 0
+    raise RuntimeError(f"/proc/{pid}/smaps_rollup has no {what}")

@@ -267,7 +267,7 @@ class NodeAdmin(ServiceAdmin[Node]):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         node = Node.objects.filter(pk=object_id).first() if object_id.isdigit() else None
-        context = {"node": node, "status": status_of(node) if node else ""}
+        context = {"node": node, "status": status_of(node) if node else "", "cards": _board(node) if node else []}
         return super().change_view(request, object_id, form_url, (extra_context or {}) | context)
 
 
@@ -280,6 +280,23 @@ def status_of(node: Node) -> str:
     if not node.schedulable:
         return "cordoned"
     return "ready" if node.gpu_capable else "no GPUs"
+
+
+def _board(node: Node) -> list[dict[str, Any]]:
+    """The node's cards as tiles: what they are, how they do, who holds them."""
+    devices = node.devices.order_by("index", "pk").prefetch_related(
+        "leases__deployment__app", "leases__deployment__workspace"
+    )
+    return [
+        {
+            "device": device,
+            "memory": memory_of(device),
+            "state": state_of(device) if device.enabled else "Not enabled",
+            "holders": holders_of(device),
+            "well": device.offered,
+        }
+        for device in devices
+    ]
 
 
 @admin.register(GpuDevice)
