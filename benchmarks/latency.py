@@ -10,7 +10,7 @@ import docker
 from benchmarks.report import Figure, Section, ms, p50
 from benchmarks.stack import Stack
 from benchmarks.tenancy import Api, prepare
-from benchmarks.twin import config_of
+from benchmarks.twin import config_of, create
 from benchmarks.waiting import until
 
 ROUNDS, WARM_UP = 25, 2
@@ -69,7 +69,7 @@ def _platform(api: Api, name: str, client: docker.APIClient) -> tuple[float, flo
 
 def _bare(client: docker.APIClient, config: dict[str, Any], name: str) -> float:
     began = time.perf_counter()
-    container = client.create_container_from_config(config, name)
+    container = create(client, config, name)
     client.start(container)
     took = time.perf_counter() - began
     client.stop(container, timeout=10)

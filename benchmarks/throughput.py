@@ -12,7 +12,7 @@ import docker
 from benchmarks.report import Figure, Section
 from benchmarks.stack import Stack
 from benchmarks.tenancy import Api, prepare
-from benchmarks.twin import config_of
+from benchmarks.twin import config_of, create
 from benchmarks.waiting import until
 
 CLIENTS, EACH = 8, 8
@@ -33,8 +33,8 @@ def run(stack: Stack) -> Section:
     best = max(first, bare(False))
     return Section(
         "Throughput",
-        f"{CLIENTS * EACH} times deploy, wait until running, stop, wait until gone, by {CLIENTS} clients over HTTP, who "
-        "look at the row every 20 ms. Bare: create, start, stop and remove of containers with the same settings, "
+        f"{CLIENTS * EACH} times deploy, wait until running, stop, wait until gone, by {CLIENTS} clients over HTTP. "
+        "They look at the row every 20 ms. Bare: create, start, stop and remove of containers with the same settings, "
         "before and after the platform's turn, of which the faster counts; with check: also nvidia-smi -L inside, as "
         "the platform always does.",
         [
@@ -68,10 +68,10 @@ def _rate(client: Callable[[int], None]) -> float:
 def _bare(engine: str, number: int, config: dict[str, Any], *, check: bool) -> None:
     client = docker.APIClient(engine, version="auto", timeout=60)
     for turn in range(EACH):
-        made = client.create_container_from_config(config, f"bare-{number}-{turn}-{time.time_ns()}")
+        made = create(client, config, f"bare-{number}-{turn}-{time.time_ns()}")
         client.start(made)
         if check:
-            client.exec_start(client.exec_create(made, ["nvidia-smi", "-L"]))
+            client.exec_start(client.exec_create(made, ["nvidia-smi", "-L"])["Id"])
         client.stop(made, timeout=10)
         client.remove_container(made, v=True)
     client.close()
