@@ -38,6 +38,11 @@ class BeingDeleted(Conflict):
     code = "app_being_deleted"
 
 
+class AppGone(Refusal):
+    code = "app_gone"
+    status = 404
+
+
 def request_deploy(app: App, *, actor: Actor) -> Deployment:
     """Admit one more attempt to run ``app`` as it is declared now, and queue it.
 
@@ -133,6 +138,8 @@ def _open(app: App, *, actor: Actor, verb: str, repeat: Deployment | None = None
             App.objects.filter(pk=app.pk).update(desired_state=App.DesiredState.RUNNING)
             record(actor, verb, app, workspace=app.workspace, after={"deployment": deployment.number})
             wake_after_commit(app.pk)
+    except AppGone:
+        raise
     except Refusal as refusal:
         # The transaction is gone with everything in it; that somebody tried is worth keeping.
         DeploymentEvent.objects.create(
@@ -163,7 +170,9 @@ def _insert(app: App, spec: Mapping[str, Any], env: Mapping[str, str], node_id: 
 def _lock(app: App) -> App:
     """The app's row, locked after its workspace's, fresh, with workspace and plan at hand."""
     workspace = Workspace.objects.lock(app.workspace_id)
-    locked = App.objects.select_for_update(no_key=True, of=("self",)).get(pk=app.pk)
+    locked = App.objects.select_for_update(no_key=True, of=("self",)).filter(pk=app.pk).first()
+    if locked is None:
+        raise AppGone(f"App {app.name} has been deleted.")
     locked.workspace = workspace
     return locked
 

@@ -68,8 +68,14 @@ def note(
         state=state,
         code=code,
         message=message,
-        operator_detail=operator_detail,
+        operator_detail=storable(operator_detail),
     )
+
+
+def storable(text: str) -> str:
+    """What an engine or a container said, as any database keeps it: PostgreSQL's text has no NUL,
+    and half a surrogate pair has no UTF-8."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def mark_ending(
@@ -89,7 +95,7 @@ def mark_ending(
     undecided = ["", State.SUPERSEDED] if exit_to is State.STOPPED else [""]
     changes |= {"exit_to": exit_to, "reason_code": code, "reason": reason, "retry_at": None}
     if operator_detail:
-        changes["operator_detail"] = operator_detail
+        changes["operator_detail"] = storable(operator_detail)
     decided = Deployment.objects.live().filter(pk=deployment.pk, exit_to__in=undecided).update(**changes)
     if decided:
         for name, value in changes.items():

@@ -14,6 +14,7 @@ from engines.virtual.faults import Fault
 from engines.virtual.node import VirtualNode
 from engines.virtual.serving import Serving, serve
 from gpus import claims
+from gpus.connections import engine_for
 from gpus.models import Node
 from tests.factories import make_app, make_device, make_node, make_workspace
 from workspaces.audit import PLATFORM
@@ -184,7 +185,6 @@ class DeadlyEngine:
 
 @pytest.mark.parametrize("deadly", ["image_present", "create", "start", "inspect", "execute"])
 def test_a_worker_killed_after_any_engine_call_is_followed_by_one_that_finishes(app, virtual, monkeypatch, deadly):
-    engine_for = bring_up.engine_for
     with monkeypatch.context() as patched:
         patched.setattr(bring_up, "engine_for", lambda node: DeadlyEngine(engine_for(node), deadly))
         patched.setattr(claims, "release", lambda *args: False)
@@ -202,7 +202,6 @@ def test_a_worker_killed_after_any_engine_call_is_followed_by_one_that_finishes(
 
 def test_a_result_is_dropped_when_the_claim_was_taken_over(app, monkeypatch):
     deployment = lifecycle.request_deploy(app, actor=PLATFORM)
-    engine_for = bring_up.engine_for
 
     def slow(node):
         # While this worker is away, its claim runs out and another one takes the app.
