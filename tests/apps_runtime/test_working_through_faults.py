@@ -16,6 +16,7 @@ from engines.virtual.serving import Serving, serve
 from gpus import claims
 from gpus.connections import engine_for
 from gpus.models import Node
+from refusals import Refusal
 from tests.factories import make_app, make_device, make_node, make_workspace
 from workspaces.audit import PLATFORM
 
@@ -156,7 +157,7 @@ def test_a_process_that_cannot_be_killed_keeps_its_card(app, virtual):
     assert stop(app).state == State.STOPPING
     assert DeviceLease.objects.count() == 1
     other = make_app(app.workspace, "other", gpu=2, node=app.node)
-    with pytest.raises(lifecycle.Refusal):
+    with pytest.raises(Refusal):
         lifecycle.request_deploy(other, actor=PLATFORM)
     virtual.faults.unkillable = False
     assert work(app).state == State.STOPPED
