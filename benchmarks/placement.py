@@ -59,11 +59,10 @@ def run() -> Section:
             print(f"\nThe dearest query of a request at the largest size, {_word(kind)}:\n{plans[kind]}")
     return Section(
         "Placement",
-        f"`lifecycle.request_deploy` on PostgreSQL, {2 * ROUNDS} requests each, the sizes there and back, any "
-        "kind and one kind in turn: permission, placement, leases, the deployment and its trace, to the commit; sending "
-        "the wake-up is left out. "
-        f"{len(MODELS)} models. Of each node's {CARDS} cards {CARDS - 1} are held; what a request took is given back "
-        "before the next one, outside the measured time.",
+        f"`lifecycle.request_deploy` on PostgreSQL, {2 * ROUNDS} requests each, the sizes there and back, any kind and "
+        "one kind in turn: permission, quota, placement, leases, the deployment and its trace, to the commit; sending "
+        f"the wake-up is left out. {len(MODELS)} models. Of each node's {CARDS} cards {CARDS - 1} are held; what a "
+        "request took is given back before the next one, outside the measured time.",
         figures,
     )
 
