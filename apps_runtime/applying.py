@@ -15,6 +15,7 @@ from apps_runtime.manifest import Document, ManifestError, parse
 from apps_runtime.models import App, Registry, Secret, Volume
 from apps_runtime.serializers import AppSerializer, RegistrySerializer, SecretSerializer, VolumeSerializer
 from apps_runtime.specs import spec_of
+from gpus.models import Node
 from refusals import Malformed, Refusal
 from workspaces.audit import Actor
 from workspaces.models import Workspace
@@ -170,6 +171,9 @@ def _registry(workspace: Workspace, document: Document, actor: Actor) -> Change:
 
 
 def _deploy(workspace: Workspace, changes: list[Change], actor: Actor) -> None:
+    # Several placements in one transaction: who takes a second node while holding a first may
+    # meet another who takes them the other way round. All are locked at once instead, by id.
+    list(Node.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))
     for change in changes:
         if change.kind != "Application":
             continue
