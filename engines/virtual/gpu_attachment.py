@@ -89,7 +89,9 @@ def _driver_request(host: GpuHost, request: Mapping[str, Any]) -> dict[str, str]
         raise ApiError(500, "cannot set both Count and DeviceIDs on device request")
     added: dict[str, str] = {}
     if ids or count:
-        added[DEVICES] = ",".join(ids) if ids else "all" if count < 0 else ",".join(map(str, range(count)))
+        # One index too many says as much as all of them, however large the number.
+        first = range(min(count, len(host.cards) + 1))
+        added[DEVICES] = ",".join(ids) if ids else "all" if count < 0 else ",".join(map(str, first))
     driver_words = [word for word in selected if word in DRIVER_CAPABILITIES]
     if driver_words:
         added[CAPABILITIES] = ",".join(driver_words)

@@ -97,6 +97,8 @@ def test_a_container_without_a_request_has_no_nvidia_smi(run, inside):
             {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]},
             'could not select device driver "cdi" with capabilities: []',
         ),
+        ({"Driver": "nvidia", "Count": 5, "Capabilities": [["gpu"]]}, "device error: 4: unknown device"),
+        ({"Driver": "nvidia", "Count": 10**12, "Capabilities": [["gpu"]]}, "device error: 4: unknown device"),
         ({"Driver": "amd", "Count": 1, "Capabilities": [["gpu"]]}, 'could not select device driver "amd"'),
     ],
 )
