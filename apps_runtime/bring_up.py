@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from apps_runtime import transitions
 from apps_runtime.claimed_app import ClaimedApp
+from apps_runtime.images import registry_of
 from apps_runtime.models import Deployment, Registry
 from apps_runtime.specs import container_labels, container_spec, volume_name
 from apps_runtime.states import COMING_UP, WITHOUT_CONTAINER, State
@@ -52,7 +53,7 @@ def bring_up(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Depl
 
 
 def _prepare(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deployment], engine: Engine) -> None:
-    present = engine.image_present(deployment.spec["image"])
+    present = engine.image_present(deployment.spec["image"]) and not _is_anothers(deployment)
     if present:
         claimed.began_creating.add(deployment.pk)
     with claimed.applying():
@@ -62,6 +63,22 @@ def _prepare(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Depl
             _begin_creating(deployment, earlier)
         else:
             transitions.move(deployment, State.PULLING, message=f"Pulling {deployment.spec['image']}.")
+
+
+def _is_anothers(deployment: Deployment) -> bool:
+    """Whether an image on the node may be there by another workspace's credentials only.
+
+    Then it is pulled with this workspace's own, which the registry may refuse: to know a
+    private image's name is no right to run it.
+    """
+    image = deployment.spec["image"]
+    others = Registry.objects.filter(server=registry_of(image)).exclude(workspace_id=deployment.workspace_id)
+    if not others.exists():
+        return False
+    own = Deployment.objects.filter(
+        workspace_id=deployment.workspace_id, node_id=deployment.node_id, spec__image=image
+    ).exclude(started_at=None)
+    return not own.exists()
 
 
 def _placed(deployment: Deployment) -> str:
@@ -91,7 +108,7 @@ def _pull(claimed: ClaimedApp, deployment: Deployment, earlier: Sequence[Deploym
 
 
 def _login(deployment: Deployment) -> RegistryLogin | None:
-    server = deployment.spec["image"].split("/", 1)[0]
+    server = registry_of(deployment.spec["image"])
     registry = Registry.objects.filter(workspace_id=deployment.workspace_id, server=server).first()
     return RegistryLogin(registry.server, registry.username, registry.password) if registry else None
 
