@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wakes")]
 
 def test_a_node_that_is_removed_during_placement_is_passed_over(monkeypatch):
     gone, stays = make_node(), make_node()
-    monkeypatch.setattr(admission, "_candidates", lambda *args: iter([gone_id, stays.pk]))
-    gone_id = gone.pk
+    candidates = [gone.pk, stays.pk]
+    monkeypatch.setattr(admission, "_candidates", lambda *args: iter(candidates))
     gone.delete()
 
     assert lifecycle.request_deploy(make_app(make_workspace()), actor=PLATFORM).node == stays
