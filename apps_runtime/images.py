@@ -12,6 +12,7 @@ _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::\d{1,5})?"
 _NAME = re.compile(rf"(?:{_HOST}/)?{_COMPONENT}(?:/{_COMPONENT})*\Z", re.ASCII)
 _TAG = re.compile(r"[\w][\w.-]{0,127}\Z", re.ASCII)
+DOCKER_HUB = "docker.io"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z", re.ASCII)
 
 
@@ -32,6 +33,14 @@ def check_image(name: str) -> str:
             f"{name[:80]!r} is no image name. Use lower case, for example registry.example.com/team/image."
         )
     return name
+
+
+def registry_of(reference: str) -> str:
+    """The server an image comes from; a name without one is Docker Hub's, as engines read it."""
+    first, slash, _ = reference.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost" or first != first.lower()):
+        return first
+    return DOCKER_HUB
 
 
 def check_tag(tag: str) -> str:
