@@ -346,13 +346,14 @@ def _devices_of(rows: Any, own: set[int]) -> dict[int, list[Device]]:
     devices = list(rows)
     taken: dict[int, set[int]] = {}
     ours: dict[int, set[int]] = {}
-    held = [device.pk for device in devices if device.held]
+    held = {device.pk for device in devices if device.held}
     for device_id, slot, holder in DeviceLease.objects.filter(device__in=held).values_list(
         "device_id", "slot", "deployment_id"
     ):
         taken.setdefault(device_id, set()).add(slot)
         if holder in own:
             ours.setdefault(device_id, set()).add(slot)
+    overlapped = {device.parent_id for device in devices if device.held}
     by_node: dict[int, list[Device]] = {}
     for row in devices:
         by_node.setdefault(row.node_id, []).append(
@@ -370,6 +371,7 @@ def _devices_of(rows: Any, own: set[int]) -> dict[int, list[Device]]:
                 slots=row.slots,
                 taken=frozenset(taken.get(row.pk, ())),
                 own=frozenset(ours.get(row.pk, ())),
+                overlapped=row.pk in overlapped or row.parent_id in held,
             )
         )
     return by_node

@@ -42,6 +42,9 @@ class Device:
     slots: int
     taken: frozenset[int] = frozenset()
     own: frozenset[int] = frozenset()
+    overlapped: bool = False
+    """A container holds the card this is a MIG instance of, or an instance of this card: the
+    same silicon, held from before MIG was switched."""
 
     @property
     def foreign_held(self) -> int:
@@ -136,7 +139,7 @@ def _pass_over(device: Device, kind: str) -> PassedOver | None:
         return PassedOver.UNHEALTHY
     if not device.enabled:
         return PassedOver.NOT_ENABLED
-    if not device.own and device.foreign_held >= device.slots:
+    if not device.own and (device.overlapped or device.foreign_held >= device.slots):
         return PassedOver.HELD
     return None
 
