@@ -43,14 +43,19 @@ def check_env(env: Mapping[str, str], *, attr: str = "env") -> None:
             )
         if not _KEY.match(key):
             raise ValueError(f"{key[:80]!r} is no name of an environment variable.")
-        if len(env[key]) > MAX_VALUE:
-            raise ValueError(f"The value of {key} is longer than {MAX_VALUE} characters.")
+        if _size(env[key]) > MAX_VALUE:
+            raise ValueError(f"The value of {key} is longer than {MAX_VALUE} bytes.")
     if len(env) > MAX_KEYS:
         raise ValueError(f"There are {len(env)} variables, at most {MAX_KEYS} are possible.")
-    if sum(len(key) + len(value) for key, value in env.items()) > MAX_TOTAL:
-        raise ValueError(f"The variables together are longer than {MAX_TOTAL} characters.")
+    if sum(len(key) + _size(value) for key, value in env.items()) > MAX_TOTAL:
+        raise ValueError(f"The variables together are longer than {MAX_TOTAL} bytes.")
 
 
 def check_secret_data(data: Mapping[str, str]) -> None:
     """A secret's values become variables too, so the same holds. Raises EnvReserved, ValueError."""
     check_env(data, attr="data")
+
+
+def _size(value: str) -> int:
+    """What the kernel counts: bytes, not characters."""
+    return len(value.encode())

@@ -11,6 +11,7 @@ import re
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::\d{1,5})?"
 _NAME = re.compile(rf"(?:{_HOST}/)?{_COMPONENT}(?:/{_COMPONENT})*\Z", re.ASCII)
+_SERVER = re.compile(rf"{_HOST}\Z", re.ASCII)
 _TAG = re.compile(r"[\w][\w.-]{0,127}\Z", re.ASCII)
 DOCKER_HUB = "docker.io"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z", re.ASCII)
@@ -41,6 +42,18 @@ def registry_of(reference: str) -> str:
     if slash and ("." in first or ":" in first or first == "localhost" or first != first.lower()):
         return first
     return DOCKER_HUB
+
+
+def check_server(server: str) -> str:
+    """A registry's host and optional port, as image names begin with it.
+
+    Raises:
+        ValueError: with a sentence.
+    """
+    port = server.rpartition(":")[2] if ":" in server else "443"
+    if len(server) > 255 or not _SERVER.match(server) or not 1 <= int(port) <= 65535:
+        raise ValueError(f"{server[:80]!r} is no registry: write its host or host:port, without scheme and path.")
+    return server
 
 
 def check_tag(tag: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-_NUMBER = r"(?P<number>\d{1,9}(?:\.\d{1,3})?)"
+_NUMBER = r"(?P<number>\d{1,15}(?:\.\d{1,3})?)"
 _CPU = re.compile(rf"{_NUMBER}(?P<milli>m)?\Z", re.ASCII)
-_MEMORY = re.compile(rf"{_NUMBER}(?P<unit>[KMGT]i?)?\Z", re.ASCII)
+_MEMORY = re.compile(rf"{_NUMBER}(?P<unit>k|[KMGT]i?)?\Z", re.ASCII)
 _BYTES = {
     "": 1,
+    "k": 10**3,
     "K": 10**3,
     "M": 10**6,
     "G": 10**9,
@@ -50,8 +51,8 @@ def parse_memory(text: str | int) -> int:
     match = _MEMORY.match(str(text).strip())
     if match is None or isinstance(text, bool):
         raise ValueError(f"{text!r} is no amount of memory. Write for example 512Mi or 16Gi.")
-    size = Decimal(match["number"]) * _BYTES[match["unit"] or ""]
-    mib = int(-(-size // _MIB))
+    thousandths = int(Decimal(match["number"]) * 1000) * _BYTES[match["unit"] or ""]
+    mib = -(-thousandths // (_MIB * 1000))
     if not MIN_MEMORY_MIB <= mib <= MAX_MIB:
         raise ValueError(f"{text!r} is out of range: memory is {MIN_MEMORY_MIB}Mi to {MAX_MIB // 1024 // 1024}Ti.")
     return mib
