@@ -147,8 +147,9 @@ def _launch(claimed: ClaimedApp, deployment: Deployment, engine: Engine) -> None
         claimed.ensure_held()
         engine.start(handle)
     with claimed.applying():
-        transitions.move(deployment, State.STARTING, at=created, engine_handle=handle)
-        transitions.move(deployment, State.VERIFYING)
+        if deployment.state == State.CREATING:
+            transitions.move(deployment, State.STARTING, at=created)
+        transitions.move(deployment, State.VERIFYING, engine_handle=handle)
 
 
 def _granted(deployment: Deployment) -> list[str]:

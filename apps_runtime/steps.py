@@ -104,6 +104,7 @@ def _step(claimed: ClaimedApp) -> bool:
     if not chosen.exit_to and chosen.state not in WITHOUT_CONTAINER and earlier:
         # Its turn comes when the one before is gone, which is retried in its own time.
         return False
+    loaded = {"state": chosen.state, "exit_to": chosen.exit_to}
     try:
         if chosen.exit_to:
             wind_down.finish(claimed, chosen)
@@ -114,6 +115,8 @@ def _step(claimed: ClaimedApp) -> bool:
     except (transitions.MovedElsewhere, bring_up.Abandoned):
         # A person decided otherwise between load and apply: look again.
         log.info("deployment_moved_elsewhere", deployment=chosen.pk)
+        # Only if there is something else to see: the same again would be refused again, for ever.
+        return not Deployment.objects.filter(pk=chosen.pk, **loaded).exists()
     return True
 
 
