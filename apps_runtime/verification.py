@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from engines.contract import ContainerStatus
 
 # "GPU 0: NVIDIA L4 (UUID: GPU-…)" and, indented, "  MIG 1g.10gb  Device 0: (UUID: MIG-…)".
-_LISTED = re.compile(r"^(?P<indent>\s*)(?:GPU|MIG)\b.*\(UUID:\s*(?P<uuid>(?:GPU|MIG)-[^)\s]+)\)\s*$", re.MULTILINE)
+_LISTED = re.compile(r"\s*(?:GPU|MIG)\b.*\(UUID:\s*(?P<uuid>(?:GPU|MIG)-[^)\s]+)\)\s*")
+# What a container prints is its tenant's: longer lines are none of nvidia-smi's, and matching
+# them would take time that grows with the square of their length.
+LONGEST_LINE = 400
 
 INSIDE_COMMAND = ("nvidia-smi", "-L")
 
@@ -54,7 +57,10 @@ def judge_inside(output: bytes, granted: Iterable[str]) -> Verdict:
     wanted = set(granted)
     seen: set[str] = set()
     card: str | None = None
-    for match in _LISTED.finditer(output.decode("utf-8", "replace")):
+    for line in output.decode("utf-8", "replace").splitlines():
+        match = _LISTED.fullmatch(line) if len(line) <= LONGEST_LINE else None
+        if match is None:
+            continue
         uuid = match["uuid"]
         if uuid.startswith("MIG-"):
             if card is not None:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from apps_runtime.verification import judge_inside, judge_record
 from engines.contract import ContainerPhase, ContainerStatus
 
@@ -87,3 +89,14 @@ def test_without_a_grant_only_void_is_right():
 
 def test_an_environment_that_says_more_than_the_request_is_a_breach():
     assert not judge_record(replace(STATUS, requested_devices=(A,), visible_devices_env="all"), [A]).ok
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "output",
+    [b"\n" * 1_000_000, b"GPU 0: (UUID:GPU-a" + b"(UUID:GPU-a" * 90_000, b"GPU " * 250_000],
+    ids=["blank-lines", "one-line-of-beginnings", "one-line-of-words"],
+)
+def test_a_container_that_prints_a_great_deal_does_not_keep_the_worker_busy(output):
+    # In time that grows with the square of the length this would take hours.
+    assert not judge_inside(output, [A]).ok
