@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 VENDORS = frozenset({"nvidia", "amd", "intel"})
 _TOKEN = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*", re.ASCII)
-_KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}\Z", re.ASCII)
+_KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,63}\Z", re.ASCII)
 # Words of a model's name that say nothing about which card it is.
 _FILLER = frozenset({"geforce", "tesla", "quadro", "graphics", "generation", "corporation"}) | VENDORS
 
@@ -36,9 +36,12 @@ def matches_kind(model: str, vendor: str, kind: str) -> bool:
 
     Kinds are compared by whole tokens of the normalised name, so that ``A10`` is not
     served by an ``A100`` and ``nvidia t4`` finds a ``Tesla T4``. An empty kind matches
-    every device.
+    every device; one without a word or number in it matches none.
     """
-    return tokens(kind) <= tokens(model) | {vendor.lower()}
+    wanted = tokens(kind)
+    if not wanted:
+        return not kind.strip()
+    return wanted <= tokens(model) | {vendor.lower()}
 
 
 def known_kinds(devices: Iterable[tuple[str, str]]) -> list[str]:

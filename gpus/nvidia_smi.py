@@ -13,27 +13,18 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
+from gpus.card_health import has_uncorrectable, health_of
+from gpus.nvidia_smi_cells import find_text, known, mib, number, percent
 from gpus.probe_failures import FailureReason, ProbeFailure, failure
 from gpus.readings import DeviceReading, ProbeReport
 
-_UUID = re.compile(r"(GPU-[0-9A-Za-z-]{8,}|MIG-[0-9A-Za-z-]{8,}(?:/\d+/\d+)?)\Z")
-_AMOUNT = re.compile(r"(?P<number>\d{1,12})(?:\.\d+)?\s*(?P<unit>[KMGT]i?B|bytes|B)?\Z", re.IGNORECASE)
-_MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
-_UNKNOWN = frozenset(
-    {
-        "",
-        "n/a",
-        "none",
-        "unknown",
-        "unknown error",
-        "not supported",
-        "no data",
-        "err!",
-        "insufficient permissions",
-    }
+# The upper bound keeps an id within the column it is stored in.
+_UUID = re.compile(r"(GPU-[0-9A-Za-z-]{8,64}|MIG-[0-9A-Za-z-]{8,60}(?:/\d{1,4}/\d{1,4})?)\Z", re.ASCII)
+_LIST_CARD = re.compile(r"^GPU (?P<index>\d{1,9}): (?P<model>.*?) \(UUID: (?P<uuid>[^)\s]+)\)\s*$", re.ASCII)
+_LIST_MIG = re.compile(
+    r"^\s+MIG (?P<profile>\S{1,40})\s+Device\s+(?P<index>\d{1,9}): \(UUID: (?P<uuid>[^)\s]+)\)\s*$", re.ASCII
 )
-_LIST_CARD = re.compile(r"^GPU (?P<index>\d+): (?P<model>.*?) \(UUID: (?P<uuid>[^)\s]+)\)\s*$")
-_LIST_MIG = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)\s]+)\)\s*$")
+_CARD_START = re.compile(r"<gpu[\s>]")
 _DEVICE_LOST = re.compile(r"Unable to determine the device handle.*", re.IGNORECASE)
 
 # The driver's own words, wherever in the output they stand.
@@ -42,10 +33,19 @@ _FAILURES = (
     ("couldn't communicate with the nvidia driver", FailureReason.DRIVER_MISSING),
     ("driver not loaded", FailureReason.DRIVER_MISSING),
     ("failed to initialize nvml", FailureReason.DRIVER_MISSING),
+    ("couldn't find libnvidia-ml", FailureReason.TOOLKIT_MISSING),
     ("no devices were found", FailureReason.NO_DEVICES),
+    ("no devices found", FailureReason.NO_DEVICES),
     ("nvidia-smi: not found", FailureReason.TOOLKIT_MISSING),
     ("nvidia-smi: command not found", FailureReason.TOOLKIT_MISSING),
 )
+# Where it says nothing: "Return value" in nvidia-smi(1), NVML's own numbers above 17, the shell's 127.
+_EXIT_CODES = {
+    9: FailureReason.DRIVER_MISSING,
+    12: FailureReason.TOOLKIT_MISSING,
+    18: FailureReason.DRIVER_MISMATCH,
+    127: FailureReason.TOOLKIT_MISSING,
+}
 
 
 def read_probe(xml_output: bytes | str, list_output: bytes | str = b"", *, exit_code: int | None = 0) -> ProbeReport:
@@ -69,28 +69,34 @@ def read_probe(xml_output: bytes | str, list_output: bytes | str = b"", *, exit_
     else:
         # Cut, or broken in one place: read card by card what is whole.
         cut = True
-        blocks = [block for block in map(_parse, re.findall(r"<gpu\b.*?</gpu>", body, re.DOTALL)) if block is not None]
-    warnings = [match.group(0).strip() for match in _DEVICE_LOST.finditer(text)]
-    devices = _unique(_read_cards(blocks, _read_listing(listing), warnings), warnings)
-    attached = _number(_find_text(root, "attached_gpus")) if root is not None else None
+        blocks = [block for block in map(_parse, _whole_cards(body)) if block is not None]
+    # Each of these is a device that is there and cannot be read.
+    unread = list(dict.fromkeys(match[0].strip()[:300] for match in _DEVICE_LOST.finditer(f"{text}\n{listing}")))
+    devices, warnings = _unique(_read_cards(blocks, _read_listing(listing), unread))
+    warnings = unread + warnings
+    attached = number(find_text(root, "attached_gpus")) if root is not None else None
     cards = sum(not device.is_mig_instance for device in devices)
     if attached is not None and attached > cards:
         warnings.append(f"The driver counts {attached} card(s), {cards} could be read.")
+    if exit_code:
+        # 14, for one: the cards are all there, and the infoROM of one is corrupted.
+        warnings.append(f"nvidia-smi ended with code {exit_code}.")
     problem: ProbeFailure | None = None
     if cut:
         problem = failure(FailureReason.UNREADABLE, "The XML is cut or broken.")
     elif not blocks:
         # An XML that lists no card is believed only when the driver itself counts none.
-        problem = failure(FailureReason.NO_DEVICES if attached in (0, None) else FailureReason.UNREADABLE)
+        problem = failure(FailureReason.NO_DEVICES if attached == 0 else FailureReason.UNREADABLE)
     elif not devices:
         problem = failure(FailureReason.UNREADABLE, "No card has a valid UUID.")
     return ProbeReport(
         devices=tuple(devices),
         warnings=tuple(warnings),
         failure=problem,
-        driver_version=_known(_find_text(root, "driver_version")),
-        cuda_version=_known(_find_text(root, "cuda_version")),
+        driver_version=known(find_text(root, "driver_version"))[:60],
+        cuda_version=known(find_text(root, "cuda_version"))[:60],
         attached=attached,
+        partial=bool(unread),
     )
 
 
@@ -111,11 +117,8 @@ def _classify(text: str, exit_code: int | None) -> ProbeFailure:
     for words, reason in _FAILURES:
         if words in lowered:
             return failure(reason, text)
-    if exit_code == 127:
-        return failure(FailureReason.TOOLKIT_MISSING, text)
-    if exit_code == 9:
-        return failure(FailureReason.DRIVER_MISSING, text)
-    return failure(FailureReason.UNREADABLE, text or f"No output, exit code {exit_code}.")
+    reason = FailureReason.UNREADABLE if exit_code is None else _EXIT_CODES.get(exit_code, FailureReason.UNREADABLE)
+    return failure(reason, text.strip() or f"No output, exit code {exit_code}.")
 
 
 def _parse(text: str) -> Element | None:
@@ -127,33 +130,41 @@ def _parse(text: str) -> Element | None:
     return root
 
 
-def _read_cards(blocks: list[Element], listing: dict[str, _Listed], warnings: list[str]) -> Iterator[DeviceReading]:
+def _whole_cards(body: str) -> Iterator[str]:
+    """The cards that have both ends. One that never ends takes none of the others with it."""
+    for text in body.split("</gpu>")[:-1]:
+        starts = [match.start() for match in _CARD_START.finditer(text)]
+        if starts:
+            yield text[starts[-1] :] + "</gpu>"
+
+
+def _read_cards(blocks: list[Element], listing: dict[str, _Listed], unread: list[str]) -> Iterator[DeviceReading]:
     for position, block in enumerate(blocks):
-        uuid = _find_text(block, "uuid")
+        uuid = find_text(block, "uuid")
         where = block.get("id") or f"number {position}"
         if not _UUID.match(uuid) or not uuid.startswith("GPU-"):
-            warnings.append(f"The card at {where} has no valid UUID ({uuid[:60] or 'none'}) and is left out.")
+            unread.append(f"The card at {where[:60]} has no valid UUID ({uuid[:60] or 'none'}) and is left out.")
             continue
         listed = listing.get(uuid)
-        mig = _find_text(block, "mig_mode/current_mig").lower() == "enabled"
+        mig = find_text(block, "mig_mode/current_mig").lower() == "enabled"
         memory, note = _memory(block.find("fb_memory_usage"))
-        model = _known(_find_text(block, "product_name")) or (listed.model if listed else "") or "unknown model"
+        model = known(find_text(block, "product_name")) or (listed.model if listed else "") or "unknown model"
         yield DeviceReading(
             uuid=uuid,
             model=model[:120],
             memory_mib=memory,
             memory_note=note,
             index=listed.index if listed else position,
-            minor_number=_number(_find_text(block, "minor_number")),
-            pci_bus_id=(_known(_find_text(block, "pci/pci_bus_id")) or block.get("id") or "")[:32],
+            minor_number=number(find_text(block, "minor_number")),
+            pci_bus_id=(known(find_text(block, "pci/pci_bus_id")) or block.get("id") or "")[:32],
             mig_enabled=mig,
-            utilization_percent=_number(_find_text(block, "utilization/gpu_util").rstrip(" %")),
-            memory_used_mib=_mib(_find_text(block, "fb_memory_usage/used")),
-            health_reason=_health(block),
+            utilization_percent=percent(find_text(block, "utilization/gpu_util")),
+            memory_used_mib=mib(find_text(block, "fb_memory_usage/used")),
+            health_reason=health_of(block),
             process_count=_processes(block),
         )
         if mig:
-            yield from _read_instances(block, uuid, model, listed, warnings)
+            yield from _read_instances(block, uuid, model, listed, unread)
 
 
 class _Listed:
@@ -177,17 +188,20 @@ def _read_listing(text: str) -> dict[str, _Listed]:
 
 
 def _read_instances(
-    block: Element, parent: str, model: str, listed: _Listed | None, warnings: list[str]
+    block: Element, parent: str, model: str, listed: _Listed | None, unread: list[str]
 ) -> Iterator[DeviceReading]:
-    for instance in block.findall("mig_devices/mig_device"):
-        index = _number(_find_text(instance, "index"))
-        from_list = listed.instances.get(index) if listed and index is not None else None
-        uuid = _find_text(instance, "uuid") or (from_list[0] if from_list else "")
+    from_list = dict(listed.instances) if listed else {}
+    for position, instance in enumerate(block.findall("mig_devices/mig_device")):
+        index = number(find_text(instance, "index"))
+        index = position if index is None else index
+        told = known(find_text(instance, "uuid"))
+        # Formats up to v12 have no UUID of an instance; the list's device index is the XML's.
+        key = next((each for each, (uuid, _) in from_list.items() if uuid == told), None) if told else index
+        uuid, profile = from_list.pop(key, (told, "")) if key is not None else (told, "")
         if not _UUID.match(uuid) or not uuid.startswith("MIG-"):
-            warnings.append(f"MIG instance {index} of {parent} has no UUID in the output and is left out.")
+            unread.append(f"MIG instance {index} of {parent} has no UUID in the output and is left out.")
             continue
         memory, note = _memory(instance.find("fb_memory_usage"))
-        profile = from_list[1] if from_list else ""
         yield DeviceReading(
             uuid=uuid,
             model=f"{model} MIG {profile}".rstrip()[:120],
@@ -196,50 +210,23 @@ def _read_instances(
             index=index,
             parent_uuid=parent,
             mig_profile=profile,
-            memory_used_mib=_mib(_find_text(instance, "fb_memory_usage/used")),
-            health_reason="uncorrectable ECC errors" if _uncorrectable(instance.find("ecc_error_count")) else "",
+            memory_used_mib=mib(find_text(instance, "fb_memory_usage/used")),
+            health_reason=(
+                "uncorrectable ECC errors" if has_uncorrectable(instance.find("ecc_error_count/volatile_count")) else ""
+            ),
         )
+    unread.extend(f"MIG instance {uuid[:80]} of {parent} is only in the list." for uuid, _ in from_list.values())
 
 
-def _unique(readings: Iterator[DeviceReading], warnings: list[str]) -> list[DeviceReading]:
+def _unique(readings: Iterator[DeviceReading]) -> tuple[list[DeviceReading], list[str]]:
     found: dict[str, DeviceReading] = {}
+    warnings = []
     for reading in readings:
         if reading.uuid in found:
             warnings.append(f"{reading.uuid} is listed twice; the first is kept.")
         else:
             found[reading.uuid] = reading
-    return list(found.values())
-
-
-def _health(block: Element) -> str:
-    """What the XML says is wrong with the card, "" when nothing is known to be."""
-    problems = []
-    if _yes(block, "gpu_reset_status/reset_required"):
-        problems.append("requires a reset")
-    action = _known(_find_text(block, "gpu_recovery_action"))
-    if action:
-        problems.append(f"driver asks for recovery: {action}")
-    if _yes(block, "remapped_rows/remapped_row_failure"):
-        problems.append("row remapping failed")
-    if _yes(block, "remapped_rows/remapped_row_pending"):
-        problems.append("row remapping pending, reset needed")
-    if _yes(block, "retired_pages/pending_retirement") or _yes(block, "retired_pages/pending_blacklist"):
-        problems.append("page retirement pending, reboot needed")
-    if _uncorrectable(block.find("ecc_errors/volatile")):
-        problems.append("uncorrectable ECC errors")
-    for lost in ("GPU is lost", "GPU requires reset", "Unknown Error"):
-        if lost.lower() in _find_text(block, "fb_memory_usage/total").lower():
-            problems.append(lost)
-    return "; ".join(problems)[:200]
-
-
-def _uncorrectable(counters: Element | None) -> bool:
-    """Whether any counter of uncorrectable errors since the last reset is above zero."""
-    if counters is None:
-        return False
-    texts = [child.text or "" for child in counters if "uncorrectable" in child.tag]
-    texts.append(_find_text(counters, "double_bit/total"))
-    return any((_number(text) or 0) > 0 for text in texts)
+    return list(found.values()), warnings
 
 
 def _processes(block: Element) -> int | None:
@@ -252,41 +239,8 @@ def _processes(block: Element) -> int | None:
 def _memory(usage: Element | None) -> tuple[int | None, str]:
     """Total memory in MiB, or None with the reason in words."""
     total = (usage.findtext("total") or "").strip() if usage is not None else ""
-    amount = _mib(total)
+    amount = mib(total)
     if amount:
         return amount, ""
     # "N/A" where the card answers everything else is memory shared with the CPU (GB10, Jetson).
-    return None, "unified" if total.strip("[]").lower() in ("", "n/a", "not supported") else total.strip("[]")[:60]
-
-
-def _mib(text: str) -> int | None:
-    match = _AMOUNT.match(text.strip())
-    if match is None:
-        return None
-    unit = (match["unit"] or "MiB")[0].lower()
-    return int(int(match["number"]) * _MIB[unit])
-
-
-def _number(text: str) -> int | None:
-    """A count of at most nine digits; anything else is unknown."""
-    return int(text) if re.fullmatch(r"\d{1,9}", text.strip(), re.ASCII) else None
-
-
-def _marker(text: str) -> bool:
-    """Whether the cell is one of the many spellings of "unknown": any bracketed one is."""
-    text = text.strip()
-    if text.startswith("[") and text.endswith("]"):
-        return True
-    return text.lower() in _UNKNOWN or "deprecated" in text.lower()
-
-
-def _known(text: str) -> str:
-    return "" if _marker(text) else text.strip()
-
-
-def _yes(block: Element, path: str) -> bool:
-    return _find_text(block, path).lower() == "yes"
-
-
-def _find_text(element: Element | None, path: str) -> str:
-    return (element.findtext(path) or "").strip() if element is not None else ""
+    return None, "unified" if total.strip("[]").lower() in ("n/a", "not supported") else total.strip("[]")[:60]

@@ -45,9 +45,11 @@ class ProbeReport:
     cuda_version: str = ""
     attached: int | None = None
     """How many cards the driver says there are; more than were readable is possible."""
+    partial: bool = False
+    """A card or MIG instance is there and could not be read; which one is not always told."""
 
     @property
     def complete(self) -> bool:
-        """Whether every card the driver counts was readable."""
+        """Whether all that is there was readable, so that what is not here is gone."""
         cards = sum(not device.is_mig_instance for device in self.devices)
-        return self.failure is None and (self.attached is None or cards >= self.attached)
+        return self.failure is None and not self.partial and (self.attached is None or cards >= self.attached)

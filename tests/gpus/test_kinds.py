@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpus.kinds import check_kind, known_kinds, matches_kind, models_of
+from gpus.kinds import check_kind, known_kinds, matches_kind, models_of, tokens
 
 MODELS = [
     ("nvidia", "Tesla T4"),
@@ -48,9 +50,37 @@ def test_a_vendor_word_finds_all_of_the_vendor_and_nothing_finds_all():
     assert len(models_of("", MODELS)) == len(MODELS)
 
 
+@pytest.mark.parametrize("kind", ["---", ".", "\u00e9", "\u0664"])
+def test_a_kind_without_a_word_finds_nothing_rather_than_everything(kind):
+    assert models_of(kind, MODELS) == []
+
+
+def test_a_kind_of_several_models_tells_them_all():
+    models = [("nvidia", "NVIDIA A100-SXM4-40GB"), *MODELS]
+    assert models_of("a100", models) == ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"]
+    assert models_of("a100 40gb", models) == ["NVIDIA A100-SXM4-40GB"]
+
+
+@given(st.lists(st.sampled_from(MODELS)), st.text(max_size=70))
+def test_every_kind_that_people_are_told_can_be_asked_for_and_finds_a_device(models, noise):
+    told = known_kinds([*models, ("nvidia", f"NVIDIA {noise[:20]}")])
+    for kind in told:
+        assert models_of(check_kind(kind), [*models, ("nvidia", f"NVIDIA {noise[:20]}")])
+
+
+@given(st.text(max_size=70))
+def test_a_kind_is_refused_or_means_something(kind):
+    try:
+        asked = check_kind(kind)
+    except ValueError:
+        return
+    assert not asked or tokens(asked)
+
+
 def test_a_mig_instance_is_found_by_its_profile():
     assert matches_kind("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "nvidia", "1g.10gb")
     assert not matches_kind("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "nvidia", "1g.20gb")
+    assert matches_kind("NVIDIA A100-SXM4-80GB MIG 1g.10gb+me", "nvidia", check_kind("1g.10gb+me"))
 
 
 def test_people_are_told_vendors_and_short_names():

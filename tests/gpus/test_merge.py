@@ -215,6 +215,12 @@ def test_a_card_that_was_away_before_is_not_the_one_that_cannot_be_shown(node):
     assert [row(n).presence for n in (1, 2, 3)] == ["present", "unreadable", "missing"]
 
 
+def test_what_a_partial_reading_does_not_show_is_unreadable_and_not_missing(node):
+    read(node, card(1), card(2))
+    read(node, card(1), partial=True)
+    assert row(2).presence == "unreadable"
+
+
 def test_no_card_at_all_makes_every_row_missing_and_keeps_it(node):
     read(node, card(1), card(2))
     lease = hold(row(1))
