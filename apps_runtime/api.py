@@ -9,12 +9,13 @@ from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
 
 from apps_runtime import declaring, lifecycle
 from apps_runtime.app_list import apps_with_state
@@ -22,9 +23,11 @@ from apps_runtime.fitting import fit_of
 from apps_runtime.logs import read_logs
 from apps_runtime.models import App, Deployment, DeploymentEvent
 from apps_runtime.serializers import (
+    AppAnswerSerializer,
     AppChangeSerializer,
     AppDetailSerializer,
     AppSerializer,
+    DeploymentDetailSerializer,
     DeploymentSerializer,
     EventSerializer,
     FitSerializer,
@@ -57,6 +60,10 @@ class LogQuery(serializers.Serializer[Any]):
     )
 
 
+class DeleteQuery(serializers.Serializer[Any]):
+    purge = serializers.BooleanField(default=False, help_text="Delete volumes only it uses, too.")
+
+
 class AppViewSet(WorkspaceScoped, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[App]):
     """Apps of the workspace: declare, deploy, look at, delete."""
 
@@ -75,9 +82,12 @@ class AppViewSet(WorkspaceScoped, mixins.ListModelMixin, mixins.RetrieveModelMix
         return get_object_or_404(App.objects.select_related("workspace__plan"), workspace=self.workspace, name=name)
 
     def _told(self, app: App) -> dict[str, Any]:
-        return AppDetailSerializer(self.get_queryset().get(pk=app.pk)).data
+        return AppAnswerSerializer(self.get_queryset().get(pk=app.pk)).data
 
-    @extend_schema(request=AppSerializer, responses={201: AppDetailSerializer})
+    def get_serializer_class(self) -> type[BaseSerializer[App]]:
+        return AppAnswerSerializer if self.action == "retrieve" else AppDetailSerializer
+
+    @extend_schema(request=AppSerializer, responses={201: AppAnswerSerializer})
     def create(self, request: Request, workspace_slug: str) -> Response:
         """Declare an app. Nothing runs before it is deployed."""
         given = AppSerializer(data=request.data)
@@ -86,21 +96,19 @@ class AppViewSet(WorkspaceScoped, mixins.ListModelMixin, mixins.RetrieveModelMix
         app = declaring.create_app(self.workspace, fields.pop("name"), fields, actor=self.actor)
         return Response(self._told(app), status=status.HTTP_201_CREATED)
 
-    @extend_schema(request=AppChangeSerializer, responses=AppDetailSerializer)
+    @extend_schema(request=AppChangeSerializer, responses=AppAnswerSerializer)
     def partial_update(self, request: Request, workspace_slug: str, name: str) -> Response:
         """Change what is given. What runs is not touched: the next deploy takes it up."""
         given = AppChangeSerializer(data=request.data, partial=True)
         given.is_valid(raise_exception=True)
         return Response(self._told(declaring.update_app(self._app(name), given.validated_data, actor=self.actor)))
 
-    @extend_schema(
-        parameters=[OpenApiParameter("purge", OpenApiTypes.BOOL, description="Delete volumes only it uses, too.")],
-        responses={202: None},
-    )
+    @extend_schema(parameters=[DeleteQuery], responses={202: None})
     def destroy(self, request: Request, workspace_slug: str, name: str) -> Response:
         """Stop and delete an app. It is gone once its container is."""
-        purge = request.query_params.get("purge", "").lower() in ("1", "true")
-        lifecycle.request_delete(self._app(name), actor=self.actor, purge=purge)
+        query = DeleteQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        lifecycle.request_delete(self._app(name), actor=self.actor, **query.validated_data)
         return Response(status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(request=None, responses={202: DeploymentSerializer})
@@ -155,6 +163,10 @@ class AppViewSet(WorkspaceScoped, mixins.ListModelMixin, mixins.RetrieveModelMix
         chunks = read_logs(deployment, tail=wanted["tail"], follow=wanted["follow"])
         return StreamingHttpResponse(chunks, content_type="text/plain; charset=utf-8")
 
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        # Logs are text whatever is asked for, written without a renderer; errors keep the API's JSON.
+        return super().perform_content_negotiation(request, force=force or self.action == "logs")
+
     @extend_schema(responses=EventSerializer(many=True))
     @action(detail=True, methods=["get"], filter_backends=[])
     def events(self, request: Request, workspace_slug: str, name: str) -> Response:
@@ -194,6 +206,9 @@ class DeploymentViewSet(
     lookup_value_regex = r"\d{1,9}"
     filterset_class = DeploymentFilter
     ordering_fields = ["number", "created_at"]
+
+    def get_serializer_class(self) -> type[BaseSerializer[Deployment]]:
+        return DeploymentDetailSerializer if self.action == "retrieve" else DeploymentSerializer
 
     def get_queryset(self) -> QuerySet[Deployment]:
         app = get_object_or_404(App.objects.only("pk"), workspace=self.workspace, name=self.kwargs["app_name"])

@@ -10,10 +10,11 @@ from django.db import transaction
 from rest_framework.serializers import BaseSerializer, ValidationError
 
 from apps_runtime import belongings, declaring, lifecycle
+from apps_runtime.belongings_serializers import RegistrySerializer, SecretSerializer, VolumeSerializer
 from apps_runtime.fitting import Fit, fit_of
 from apps_runtime.manifest import Document, ManifestError, parse
 from apps_runtime.models import App, Registry, Secret, Volume
-from apps_runtime.serializers import AppSerializer, RegistrySerializer, SecretSerializer, VolumeSerializer
+from apps_runtime.serializers import AppSerializer
 from apps_runtime.specs import spec_of
 from gpus.models import Node
 from refusals import Malformed, Refusal
@@ -57,8 +58,11 @@ class Change:
     name: str
     action: str
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     fit: Fit | None = None
     deployment: int | None = None
+    app: App | None = None
+    """The application as it is, or would be, declared."""
 
 
 class _Undo(Exception):
@@ -71,8 +75,8 @@ def apply(
     """Bring the workspace to what ``text`` declares; what it does not name is left alone.
 
     ``dry_run`` does it all and takes it back, so that it refuses exactly what applying
-    would refuse, and adds whether each application fits, node by node. ``deploy`` also
-    deploys every application that was created, changed or is not running.
+    would refuse, and adds whether each application fits by itself, node by node. ``deploy``
+    also deploys every application that was created, changed or is not running.
 
     Raises:
         ManifestInvalid: with path and line.
@@ -82,38 +86,57 @@ def apply(
         documents = parse(text)
     except ManifestError as error:
         raise ManifestInvalid(str(error), attr="manifest") from error
-    changes: list[Change] = []
-    try:
-        with transaction.atomic():
-            Workspace.objects.lock(workspace.pk)
-            for document in documents:
-                changes.append(_apply_one(workspace, document, actor, with_fit=dry_run))
-            if deploy and not dry_run:
-                _deploy(workspace, changes, actor)
-            if dry_run:
-                raise _Undo
-    except _Undo:
-        pass
+    if dry_run:
+        return _try_out(workspace, documents, actor)
+    with transaction.atomic():
+        changes = _declare(workspace, documents, actor)
+        if deploy:
+            _deploy(workspace, changes, actor)
     return changes
 
 
-def _apply_one(workspace: Workspace, document: Document, actor: Actor, *, with_fit: bool) -> Change:
+def _try_out(workspace: Workspace, documents: list[Document], actor: Actor) -> list[Change]:
+    """What applying would change; whether it fits is looked up once the lock is given back."""
+    changes: list[Change] = []
+    try:
+        with transaction.atomic():
+            changes = _declare(workspace, documents, actor)
+            raise _Undo
+    except _Undo:
+        pass
+    for change in changes:
+        if change.app is not None:
+            if change.action == "create":
+                # Its key was taken back with it, and may be another app's by now.
+                change.app.pk = None
+            change.fit = fit_of(workspace, change.app, spec_of(change.app))
+    return changes
+
+
+def _declare(workspace: Workspace, documents: list[Document], actor: Actor) -> list[Change]:
+    Workspace.objects.lock(workspace.pk)
+    return [_declare_one(workspace, document, actor) for document in documents]
+
+
+def _declare_one(workspace: Workspace, document: Document, actor: Actor) -> Change:
     try:
         match document.kind:
             case "Application":
-                return _application(workspace, document, actor, with_fit=with_fit)
+                return _application(workspace, document, actor)
             case "Volume":
                 return _volume(workspace, document, actor)
             case "Secret":
                 return _secret(workspace, document, actor)
             case _:
                 return _registry(workspace, document, actor)
+    except ManifestInvalid:
+        raise
     except Refusal as refusal:
         refusal.detail = f"{document.kind} {document.name} (line {document.line}): {refusal.detail}"
         raise
 
 
-def _application(workspace: Workspace, document: Document, actor: Actor, *, with_fit: bool) -> Change:
+def _application(workspace: Workspace, document: Document, actor: Actor) -> Change:
     fields = _DEFAULTS | _valid(AppSerializer(data={"name": document.name, **document.fields}), document)
     fields.pop("name")
     app = App.objects.filter(workspace=workspace, name=document.name).first()
@@ -126,7 +149,7 @@ def _application(workspace: Workspace, document: Document, actor: Actor, *, with
         diff = _diff(before, {name: getattr(app, name) for name in fields})
         action = "update" if diff else "unchanged"
     app.workspace = workspace
-    return Change("Application", app.name, action, diff, fit_of(workspace, app, spec_of(app)) if with_fit else None)
+    return Change("Application", app.name, action, diff, declaring.warnings_of(app), app=app)
 
 
 def _volume(workspace: Workspace, document: Document, actor: Actor) -> Change:
@@ -138,8 +161,7 @@ def _volume(workspace: Workspace, document: Document, actor: Actor) -> Change:
     labels = fields.get("labels", {})
     diff = _diff({"labels": volume.labels}, {"labels": labels})
     if diff:
-        volume.labels = labels
-        volume.save(update_fields=["labels"])
+        belongings.change_volume(volume, labels, actor=actor)
     return Change("Volume", document.name, "update" if diff else "unchanged", diff)
 
 
@@ -171,16 +193,22 @@ def _registry(workspace: Workspace, document: Document, actor: Actor) -> Change:
 
 
 def _deploy(workspace: Workspace, changes: list[Change], actor: Actor) -> None:
+    names = [change.name for change in changes if change.app is not None]
+    # A worker holds its app's row when it waits for a node, so the apps are locked before the nodes.
+    locked = App.objects.select_for_update(no_key=True, of=("self",)).order_by("pk")
+    apps = {app.name: app for app in locked.filter(workspace=workspace, name__in=names)}
     # Several placements in one transaction: who takes a second node while holding a first may
     # meet another who takes them the other way round. All are locked at once instead, by id.
     list(Node.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))
     for change in changes:
-        if change.kind != "Application":
+        app = apps.get(change.name) if change.app is not None else None
+        if app is None or (change.action == "unchanged" and app.desired_state == App.DesiredState.RUNNING):
             continue
-        app = App.objects.get(workspace=workspace, name=change.name)
-        if change.action == "unchanged" and app.desired_state == App.DesiredState.RUNNING:
-            continue
-        change.deployment = lifecycle.request_deploy(app, actor=actor).number
+        try:
+            change.deployment = lifecycle.request_deploy(app, actor=actor).number
+        except Refusal as refusal:
+            refusal.detail = f"Application {change.name}: {refusal.detail}"
+            raise
 
 
 def _valid(serializer: BaseSerializer[Any], document: Document) -> dict[str, Any]:
@@ -189,8 +217,8 @@ def _valid(serializer: BaseSerializer[Any], document: Document) -> dict[str, Any
         serializer.is_valid(raise_exception=True)
     except ValidationError as error:
         path, sentence = _first(error.detail)
-        line = document.lines.get(path.split(".", 1)[0], document.line)
-        raise ManifestInvalid(f"line {line}: {path}: {sentence}", attr="manifest") from error
+        place = document.place_of(path)
+        raise ManifestInvalid(f"line {place.line}: {place.path}: {sentence}", attr="manifest") from error
     return dict(serializer.validated_data)
 
 

@@ -27,6 +27,22 @@ def create_volume(workspace: Workspace, fields: Mapping[str, Any], *, actor: Act
     return _create(Volume(workspace=workspace, **fields), "volume.create", {"name": fields["name"]}, actor)
 
 
+def change_volume(volume: Volume, labels: Mapping[str, str], *, actor: Actor) -> Volume:
+    """Replace its labels, which is all that can change about a volume."""
+    with transaction.atomic():
+        before, volume.labels = volume.labels, dict(labels)
+        volume.save(update_fields=["labels"])
+        record(
+            actor,
+            "volume.change",
+            volume,
+            workspace=volume.workspace,
+            before={"labels": before},
+            after={"labels": volume.labels},
+        )
+    return volume
+
+
 def create_secret(workspace: Workspace, fields: Mapping[str, Any], *, actor: Actor) -> Secret:
     """Raises NameTaken, Malformed, EnvReserved."""
     keys = _keys(fields["data"])

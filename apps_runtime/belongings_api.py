@@ -12,8 +12,13 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from apps_runtime import belongings
+from apps_runtime.belongings_serializers import (
+    RegistrySerializer,
+    SecretSerializer,
+    VolumeChangeSerializer,
+    VolumeSerializer,
+)
 from apps_runtime.models import Registry, Secret, Volume
-from apps_runtime.serializers import RegistrySerializer, SecretSerializer, VolumeSerializer
 from workspaces.permissions import WorkspaceScoped
 
 NAME = r"[a-z0-9][a-z0-9-]{0,39}"
@@ -41,6 +46,14 @@ class VolumeViewSet(
 
     def perform_create(self, serializer: BaseSerializer[Volume]) -> None:
         serializer.instance = belongings.create_volume(self.workspace, serializer.validated_data, actor=self.actor)
+
+    @extend_schema(request=VolumeChangeSerializer, responses=VolumeSerializer)
+    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Replace the labels."""
+        given = VolumeChangeSerializer(data=request.data)
+        given.is_valid(raise_exception=True)
+        volume = belongings.change_volume(self.get_object(), given.validated_data["labels"], actor=self.actor)
+        return Response(VolumeSerializer(volume).data)
 
     def perform_destroy(self, instance: Volume) -> None:
         belongings.delete_volume(instance, actor=self.actor)

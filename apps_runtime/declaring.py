@@ -7,7 +7,7 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -16,7 +16,7 @@ from apps_runtime import admission
 from apps_runtime.environment import check_env
 from apps_runtime.gates import Ask
 from apps_runtime.models import App, Secret, Volume
-from gpus.kinds import known_kinds, matches_kind
+from gpus.kinds import VENDORS, known_kinds, matches_kind, models_of, tokens
 from gpus.models import GpuDevice, Node
 from plans.limits import exceeds
 from refusals import Conflict, Malformed, PolicyRefusal
@@ -110,7 +110,9 @@ def create_app(workspace: Workspace, name: str, fields: Mapping[str, Any], *, ac
 
 
 def update_app(app: App, fields: Mapping[str, Any], *, actor: Actor) -> App:
-    """Change what is given; a secret value given as None keeps the stored one.
+    """Change what is given; a secret's value that is None or left out keeps the stored one.
+
+    To drop a secret, leave it out of ``secret_env`` too.
 
     Raises: what the checks of its fields refuse, AppBeingDeleted.
     """
@@ -138,28 +140,40 @@ def update_app(app: App, fields: Mapping[str, Any], *, actor: Actor) -> App:
 
 def kinds_for_tenants() -> list[str]:
     """Kinds a tenant may name: vendors and models of enabled devices, wherever they are."""
-    offered = GpuDevice.objects.filter(enabled=True).order_by().values_list("vendor", "model").distinct()
-    return known_kinds(offered)
+    return known_kinds(_offered_models())
+
+
+def warnings_of(app: App) -> list[str]:
+    """What was accepted and may still surprise: a model's name that several models answer to."""
+    if not tokens(app.gpu_kind) - VENDORS:
+        return []
+    models = models_of(app.gpu_kind, _offered_models())
+    if len(models) < 2:
+        return []
+    return [
+        f"GPU kind {app.gpu_kind} is served by {' and by '.join(models)}, whichever is free. "
+        "Name the model more fully to get only one of them."
+    ]
 
 
 def _fill(app: App, fields: Mapping[str, Any]) -> None:
     unknown = sorted(set(fields) - FIELDS)
     if unknown:
         raise Malformed(f"An app has no setting called {', '.join(unknown)}.", attr=unknown[0])
-    stored_env, stored_secrets = dict(app.env), set(app.secret_env)
+    stored_env, stored_secrets, stored_kind = dict(app.env), set(app.secret_env), app.gpu_kind
     for name, value in fields.items():
         setattr(app, name, value)
     if "env" in fields:
-        app.env = _keep_secrets(fields["env"], stored_env, app)
+        app.env = _keep_secrets(fields["env"], stored_env, stored_secrets & set(app.secret_env))
     _refuse_revealing(app, stored_secrets, fields.get("env") or {})
     missing = sorted(set(app.secret_env) - set(app.env))
     if missing:
-        raise Malformed(f"secretEnv names {missing[0]}, which env does not hold.", attr="secret_env")
+        raise Malformed(f"secret_env names {missing[0]}, which env does not hold. Give it a value.", attr="secret_env")
     try:
         check_env(app.env)
     except ValueError as error:
         raise Malformed(str(error), attr="env") from error
-    _check_gpu(app)
+    _check_gpu(app, kind_is_new=app.gpu_kind != stored_kind)
     _check_named(app)
 
 
@@ -173,9 +187,11 @@ def _refuse_revealing(app: App, stored: set[str], given: Mapping[str, str | None
         )
 
 
-def _keep_secrets(given: Mapping[str, str | None], stored: Mapping[str, str], app: App) -> dict[str, str]:
-    """``given`` with stored values where a secret's value was left out (None)."""
-    kept: dict[str, str] = {}
+def _keep_secrets(
+    given: Mapping[str, str | None], stored: Mapping[str, str], secrets: Collection[str]
+) -> dict[str, str]:
+    """``given`` with the stored values where the value is None, and of ``secrets`` that are not named."""
+    kept = {key: stored[key] for key in secrets if key in stored and key not in given}
     for key, value in given.items():
         if value is not None:
             kept[key] = value
@@ -186,14 +202,21 @@ def _keep_secrets(given: Mapping[str, str | None], stored: Mapping[str, str], ap
     return kept
 
 
-def _check_gpu(app: App) -> None:
+def _offered_models() -> list[tuple[str, str]]:
+    return list(GpuDevice.objects.filter(enabled=True).order_by().values_list("vendor", "model").distinct())
+
+
+def _check_gpu(app: App, *, kind_is_new: bool) -> None:
     ask = Ask(gpu=app.gpu, runtime=app.runtime, replicas=app.replicas)
     admission.check_capability(app.workspace, ask)
     if not app.gpu_kind:
         return
     if app.gpu == 0:
         raise KindWithoutGpu("A GPU kind without GPUs has no meaning. Set gpu, or leave the kind out.", attr="gpu_kind")
-    devices = GpuDevice.objects.filter(enabled=True).order_by().values_list("vendor", "model").distinct()
+    if not kind_is_new:
+        # It was offered when it was chosen; while its cards are away the app can still be changed.
+        return
+    devices = _offered_models()
     if not any(matches_kind(model, vendor, app.gpu_kind) for vendor, model in devices):
         known = ", ".join(known_kinds(devices)) or "none at the moment"
         raise UnknownKind(

@@ -1,7 +1,7 @@
 """Manifests: YAML documents to and from declarations, strictly. Pure.
 
-An unknown key is an error that names its path and line. Aliases are refused, so no small
-text unfolds into a large one, and the workspace stands outside, so one file serves many.
+An unknown key is an error that names its path and line. The workspace stands outside, so
+one file serves many.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+
+from apps_runtime.strict_yaml import YamlError, documents, fail, is_null, line_of, section, value
 
 API_VERSION = "miabi.io/v1"
 KINDS = ("Volume", "Secret", "Registry", "Application")
@@ -46,11 +48,23 @@ _SPECS: dict[str, dict[str, Any]] = {
     "Secret": {"data": "data"},
     "Registry": {"server": "server", "username": "username", "password": "password"},
 }
-_MOUNT_KEYS = {"volume": "volume", "path": "path", "readOnly": "read_only"}
+# Keys of the small mappings inside a list.
+_ITEMS: dict[str, dict[str, str]] = {
+    "mounts": {"volume": "volume", "path": "path", "readOnly": "read_only"},
+    "ports": {"container": "container", "publish": "publish", "protocol": "protocol"},
+}
 
 
 class ManifestError(ValueError):
     """The text is no manifest; the message names path and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: ``spec.resources.cpu`` in line 12."""
+
+    path: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +75,14 @@ class Document:
     name: str
     fields: Mapping[str, Any]
     line: int
-    lines: Mapping[str, int] = field(default_factory=dict)
-    """API field -> line of the manifest."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where each field stands, by its dotted path in the API: ``mounts.0.path``."""
+
+    def place_of(self, path: str) -> Place:
+        """Where the API's field ``path`` stands, or what it would stand in."""
+        while path not in self.places and "." in path:
+            path = path.rpartition(".")[0]
+        return self.places.get(path, Place(path, self.line))
 
 
 def parse(text: str) -> list[Document]:
@@ -72,20 +92,27 @@ def parse(text: str) -> list[Document]:
     Raises:
         ManifestError
     """
-    if len(text.encode()) > MAX_BYTES:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise ManifestError(f"A manifest has at most {MAX_BYTES // 1024} KiB.")
-    documents = [_document(node) for node in _nodes(text)]
-    if not documents:
+    found: list[Document] = []
+    try:
+        for node in documents(text):
+            if len(found) == MAX_DOCUMENTS:
+                raise ManifestError(f"A manifest holds at most {MAX_DOCUMENTS} documents.")
+            found.append(_document(node))
+    except YamlError as error:
+        raise ManifestError(str(error)) from error
+    if not found:
         raise ManifestError("The manifest holds no document.")
     seen: dict[tuple[str, str], int] = {}
-    for document in documents:
+    for document in found:
         key = (document.kind, document.name)
         if key in seen:
             raise ManifestError(
                 f"line {document.line}: {document.kind} {document.name} was declared in line {seen[key]} already."
             )
         seen[key] = document.line
-    return sorted(documents, key=lambda document: KINDS.index(document.kind))
+    return sorted(found, key=lambda document: KINDS.index(document.kind))
 
 
 def render(name: str, labels: Mapping[str, str], declared: Mapping[str, Any]) -> str:
@@ -126,139 +153,77 @@ def _mount(mount: Mapping[str, Any]) -> dict[str, Any]:
     return told | ({"readOnly": True} if mount.get("read_only") else {})
 
 
-def _nodes(text: str) -> Iterator[yaml.Node]:
-    loader = yaml.SafeLoader(text)
-    try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1 if event.start_mark else 0
-                raise ManifestError(f"line {line}: YAML aliases are not allowed; write the value out.")
-        count = 0
-        while loader.check_node():
-            node = loader.get_node()
-            if node is None:
-                continue
-            count += 1
-            if count > MAX_DOCUMENTS:
-                raise ManifestError(f"A manifest holds at most {MAX_DOCUMENTS} documents.")
-            if not (isinstance(node, yaml.ScalarNode) and node.value == ""):
-                yield node
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise ManifestError(f"{where}{getattr(error, 'problem', None) or 'This is no YAML'}.") from error
-    except RecursionError as error:
-        raise ManifestError("The manifest is nested too deeply.") from error
-    finally:
-        loader.dispose()
-
-
 def _document(node: yaml.Node) -> Document:
-    top = _section(node, "", {"apiVersion", "kind", "metadata", "spec"})
+    top = section(node, "", {"apiVersion", "kind", "metadata", "spec"})
     version = _text(top, "apiVersion", node)
     if version != API_VERSION:
-        raise _error(top["apiVersion"], "apiVersion", f"is {version!r}, known is {API_VERSION}")
+        fail(top["apiVersion"], "apiVersion", f"is {version[:40]!r}, known is {API_VERSION}")
     kind = _text(top, "kind", node)
     if kind not in KINDS:
-        raise _error(top["kind"], "kind", f"is {kind!r}, known are {', '.join(KINDS)}")
-    metadata = _section(_required(top, "metadata", node), "metadata", {"name", "labels"})
-    name = _text(metadata, "name", node, "metadata.name")
+        fail(top["kind"], "kind", f"is {kind[:40]!r}, known are {', '.join(KINDS)}")
+    metadata = section(_required(top, "metadata", node), "metadata", {"name", "labels"})
+    name = _text(metadata, "name", node, "metadata.")
     fields: dict[str, Any] = {}
-    lines: dict[str, int] = {}
+    places = {"name": Place("metadata.name", line_of(metadata["name"]))}
     if "labels" in metadata:
         if kind not in ("Application", "Volume"):
-            raise _error(metadata["labels"], "metadata.labels", f"is not known for a {kind}")
-        fields["labels"] = _construct(metadata["labels"])
-        lines["labels"] = _line(metadata["labels"])
+            fail(metadata["labels"], "metadata.labels", f"is not known for a {kind}")
+        fields["labels"] = value(metadata["labels"], "metadata.labels")
+        _remember(places, "labels", "metadata.labels", metadata["labels"])
     spec_node = top.get("spec")
     if spec_node is None and _SPECS[kind]:
-        raise _error(node, "spec", "is missing")
+        fail(node, "spec", "is missing")
     if spec_node is not None:
-        _map(spec_node, "spec", _SPECS[kind], fields, lines)
-    return Document(kind, name, fields, _line(node), lines)
+        _map(spec_node, "spec", _SPECS[kind], fields, places)
+    return Document(kind, name, fields, line_of(node), places)
 
 
-def _map(node: yaml.Node, path: str, known: Mapping[str, Any], fields: dict[str, Any], lines: dict[str, int]) -> None:
-    for key, value in _section(node, path, set(known)).items():
+def _map(
+    node: yaml.Node, path: str, known: Mapping[str, Any], fields: dict[str, Any], places: dict[str, Place]
+) -> None:
+    for key, item in section(node, path, known.keys()).items():
         target = known[key]
         if isinstance(target, Mapping):
-            _map(value, f"{path}.{key}", target, fields, lines)
+            _map(item, f"{path}.{key}", target, fields, places)
             continue
-        lines[target] = _line(value)
-        if target in ("mounts", "ports"):
-            fields[target] = _items(value, f"{path}.{key}", _MOUNT_KEYS if target == "mounts" else None)
+        if target in _ITEMS:
+            fields[target] = _items(item, f"{path}.{key}", _ITEMS[target])
         else:
-            fields[target] = _construct(value)
+            fields[target] = value(item, f"{path}.{key}")
+        _remember(places, target, f"{path}.{key}", item)
 
 
-def _items(node: yaml.Node, path: str, keys: Mapping[str, str] | None) -> list[Any]:
+def _items(node: yaml.Node, path: str, known: Mapping[str, str]) -> list[Any]:
     """A list of small mappings, whose keys are checked here so that the error has a line."""
     if not isinstance(node, yaml.SequenceNode):
-        raise _error(node, path, "is no list")
-    known = keys or {"container": "container", "publish": "publish", "protocol": "protocol"}
+        fail(node, path, "is no list")
     items = []
     for number, item in enumerate(node.value):
-        section = _section(item, f"{path}[{number}]", set(known))
-        items.append({known[key]: _construct(value) for key, value in section.items()})
+        where = f"{path}[{number}]"
+        parts = section(item, where, known.keys())
+        items.append({known[key]: value(part, f"{where}.{key}") for key, part in parts.items()})
     return items
 
 
-def _section(node: yaml.Node, path: str, known: set[str]) -> dict[str, yaml.Node]:
-    """The mapping's values by key; unknown, doubled and non-text keys are errors."""
-    if not isinstance(node, yaml.MappingNode):
-        raise _error(node, path or "the document", "is no mapping")
-    found: dict[str, yaml.Node] = {}
-    for key_node, value in node.value:
-        key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
-        where = f"{path}.{key}" if path else str(key)
-        if key not in known:
-            raise _error(key_node, where, f"is not known. Known: {', '.join(sorted(known))}")
-        if key in found:
-            raise _error(key_node, where, "stands here twice")
-        found[key] = value
-    return found
-
-
-def _construct(node: yaml.Node) -> Any:
-    _refuse_doubled_keys(node)
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_document(node)
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise ManifestError(f"line {_line(node)}: {error}".splitlines()[0]) from error
-    finally:
-        loader.dispose()
-
-
-def _refuse_doubled_keys(node: yaml.Node) -> None:
+def _remember(places: dict[str, Place], field_path: str, path: str, node: yaml.Node) -> None:
+    places[field_path] = Place(path, line_of(node))
     if isinstance(node, yaml.MappingNode):
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise _error(node, str(key), "stands here twice")
-        for _, value in node.value:
-            _refuse_doubled_keys(value)
+        names = _ITEMS.get(field_path.split(".", 1)[0], {})
+        for key, item in node.value:
+            _remember(places, f"{field_path}.{names.get(key.value, key.value)}", f"{path}.{key.value}", item)
     elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_doubled_keys(item)
+        for number, item in enumerate(node.value):
+            _remember(places, f"{field_path}.{number}", f"{path}[{number}]", item)
 
 
-def _required(section: Mapping[str, yaml.Node], key: str, parent: yaml.Node) -> yaml.Node:
-    if key not in section:
-        raise _error(parent, key, "is missing")
-    return section[key]
+def _required(parts: Mapping[str, yaml.Node], key: str, parent: yaml.Node, prefix: str = "") -> yaml.Node:
+    if key not in parts:
+        fail(parent, prefix + key, "is missing")
+    return parts[key]
 
 
-def _text(section: Mapping[str, yaml.Node], key: str, parent: yaml.Node, path: str = "") -> str:
-    node = _required(section, key, parent)
-    if not isinstance(node, yaml.ScalarNode) or not node.value:
-        raise _error(node, path or key, "is no text")
+def _text(parts: Mapping[str, yaml.Node], key: str, parent: yaml.Node, prefix: str = "") -> str:
+    node = _required(parts, key, parent, prefix)
+    if not isinstance(node, yaml.ScalarNode) or is_null(node) or not node.value:
+        fail(node, prefix + key, "is no text")
     return str(node.value)
-
-
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _error(node: yaml.Node, path: str, what: str) -> ManifestError:
-    return ManifestError(f"line {_line(node)}: {path} {what}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -64,22 +63,31 @@ class ManifestApplyView(WorkspaceScoped):
         changes = applying.apply(
             self.workspace, given.validated_data["manifest"], actor=self.actor, **query.validated_data
         )
-        return Response({"dry_run": query.validated_data["dry_run"], "items": [asdict(change) for change in changes]})
+        told = {"dry_run": query.validated_data["dry_run"], "items": changes}
+        return Response(ManifestResultSerializer(told).data)
 
 
 class AppManifestView(WorkspaceScoped):
     @extend_schema(
-        responses={(200, "application/yaml"): OpenApiResponse(OpenApiTypes.OBJECT, "The manifest.")},
+        responses={
+            (200, "application/yaml"): OpenApiResponse(OpenApiTypes.OBJECT, "The manifest."),
+            (200, "application/json"): ManifestSerializer,
+        },
         parameters=[OpenApiParameter("app_name", OpenApiTypes.STR, OpenApiParameter.PATH)],
     )
-    def get(self, request: Request, workspace_slug: str, app_name: str) -> HttpResponse:
-        """The app as a manifest that recreates it; values of secrets are left out (null)."""
+    def get(self, request: Request, workspace_slug: str, app_name: str) -> HttpResponse | Response:
+        """The app as a manifest that recreates it; values of secrets are left out (null).
+
+        Whoever accepts JSON only gets it as `{"manifest": "…"}`, which can be applied as it is.
+        """
         app = get_object_or_404(App.objects.select_related("node"), workspace=self.workspace, name=app_name)
         text = manifest.render(app.name, app.labels, AppSerializer(app).data)
+        if request.headers.get("Accept", "").strip() == "application/json":
+            return Response({"manifest": text})
         return HttpResponse(text, content_type="application/yaml; charset=utf-8")
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        # It answers YAML whatever is asked for; errors keep the API's JSON.
+        # YAML is written without a renderer, so that errors keep the API's JSON.
         return super().perform_content_negotiation(request, force=True)
 
 

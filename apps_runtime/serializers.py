@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps_runtime.declaring import find_node
+from apps_runtime.declaring import find_node, warnings_of
 from apps_runtime.images import check_digest, check_image, check_tag
-from apps_runtime.models import App, Deployment, DeploymentEvent, Registry, Secret, Volume
+from apps_runtime.models import App, Deployment, DeploymentEvent
 from apps_runtime.mounts import check_mount_path
 from apps_runtime.quantities import format_cpu, format_memory, parse_cpu, parse_memory
+from apps_runtime.timeline import timeline_of
+from apps_runtime.wire_fields import CheckedText, Labels, Quantity, check_listed_once
 from gpus.kinds import check_kind
 from workspaces.models import DNS_LABEL
-from workspaces.strict_serializers import Strict, StrictModelSerializer, Whole
+from workspaces.strict_serializers import Strict, Whole
 
 MAX_GPUS = 64
 CAPABILITIES = ["compute", "utility", "video", "graphics"]
-
-
-class CheckedText(serializers.CharField):
-    """Text that a pure check accepts or refuses with a sentence."""
-
-    def __init__(self, check: Callable[[str], str], **kwargs: Any) -> None:
-        self.check = check
-        super().__init__(**kwargs)
-
-    def to_internal_value(self, data: Any) -> str:
-        text = super().to_internal_value(data)
-        if text == "":
-            return text
-        try:
-            return self.check(text)
-        except ValueError as error:
-            raise serializers.ValidationError(str(error)) from error
-
-
-@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}]})
-class Quantity(serializers.Field[int, Any, str, int]):
-    """CPU (``"500m"``, ``2``) or memory (``"16Gi"``), stored as a whole number."""
-
-    def __init__(self, parse: Callable[[Any], int], write: Callable[[int], str], **kwargs: Any) -> None:
-        self.parse, self.write = parse, write
-        super().__init__(**kwargs)
-
-    def to_internal_value(self, data: Any) -> int:
-        if not isinstance(data, str | int | float):
-            raise serializers.ValidationError("Write a number or text such as 500m or 16Gi.")
-        try:
-            return self.parse(data)
-        except ValueError as error:
-            raise serializers.ValidationError(str(error)) from error
-
-    def to_representation(self, value: int) -> str:
-        return self.write(value)
 
 
 class PortSerializer(Whole):
@@ -74,7 +38,7 @@ class AppSerializer(Strict):
     """An app as declared. ``cpu`` in cores or millicores, ``memory`` with a unit."""
 
     name = serializers.CharField(max_length=40, validators=[DNS_LABEL])
-    labels = serializers.DictField(child=serializers.CharField(max_length=255, allow_blank=True), required=False)
+    labels = Labels(required=False)
     image = CheckedText(check_image, max_length=255)
     tag = CheckedText(check_tag, max_length=128, required=False, allow_blank=True)
     digest = CheckedText(check_digest, max_length=71, required=False, allow_blank=True)
@@ -86,21 +50,34 @@ class AppSerializer(Strict):
     env = serializers.DictField(
         child=serializers.CharField(allow_blank=True, allow_null=True, trim_whitespace=False),
         required=False,
-        help_text="A secret's value is never returned: it reads as null, and null keeps the stored one.",
+        help_text="A secret's value is never returned: it reads as null, and null, or leaving it out, keeps the "
+        "stored one.",
     )
-    secret_env = serializers.ListField(child=serializers.CharField(max_length=128), required=False, max_length=256)
+    secret_env = serializers.ListField(
+        child=serializers.CharField(max_length=128), required=False, max_length=256, validators=[check_listed_once]
+    )
     secret_refs = serializers.ListField(
-        child=serializers.CharField(max_length=40, validators=[DNS_LABEL]), required=False, max_length=32
+        child=serializers.CharField(max_length=40, validators=[DNS_LABEL]),
+        required=False,
+        max_length=32,
+        validators=[check_listed_once],
     )
     ports = PortSerializer(many=True, required=False, max_length=32)  # type: ignore[call-arg]
     mounts = MountSerializer(many=True, required=False, max_length=32)  # type: ignore[call-arg]
-    health_command = serializers.ListField(child=serializers.CharField(max_length=4096), required=False, max_length=64)
+    health_command = serializers.ListField(
+        child=serializers.CharField(max_length=4096, allow_blank=True, trim_whitespace=False),
+        required=False,
+        max_length=64,
+    )
     cpu = Quantity(parse_cpu, format_cpu, source="cpu_millis", required=False, allow_null=True)
     memory = Quantity(parse_memory, format_memory, source="memory_mib", required=False, allow_null=True)
     gpu = serializers.IntegerField(required=False, min_value=0, max_value=MAX_GPUS)
     gpu_kind = CheckedText(check_kind, required=False, allow_blank=True, max_length=64)
     gpu_capabilities = serializers.ListField(
-        child=serializers.ChoiceField(choices=CAPABILITIES), required=False, max_length=4
+        child=serializers.ChoiceField(choices=CAPABILITIES),
+        required=False,
+        max_length=4,
+        validators=[check_listed_once],
     )
     runtime = serializers.ChoiceField(choices=App.Runtime.choices, required=False)
     replicas = serializers.IntegerField(required=False, min_value=1, max_value=100)
@@ -138,6 +115,15 @@ class AppDetailSerializer(AppSerializer):
     desired_state = serializers.CharField(read_only=True)
     created_at = serializers.DateTimeField(read_only=True)
     updated_at = serializers.DateTimeField(read_only=True)
+
+
+class AppAnswerSerializer(AppDetailSerializer):
+    """One app, with what its declaration may still surprise by."""
+
+    warnings = serializers.SerializerMethodField()
+
+    def get_warnings(self, app: App) -> list[str]:
+        return warnings_of(app)
 
 
 class AppChangeSerializer(AppSerializer):
@@ -206,6 +192,26 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         ]
 
 
+class StepSerializer(serializers.Serializer[Any]):
+    state = serializers.CharField()
+    at = serializers.DateTimeField()
+    message = serializers.CharField(allow_blank=True)
+    seconds = serializers.FloatField(allow_null=True, help_text="How long it lasted; null: it is in it now.")
+
+
+class DeploymentDetailSerializer(DeploymentSerializer):
+    """An attempt with the states it went through, oldest first."""
+
+    history = serializers.SerializerMethodField()
+
+    class Meta(DeploymentSerializer.Meta):
+        fields = [*DeploymentSerializer.Meta.fields, "history"]
+
+    @extend_schema_field(StepSerializer(many=True))
+    def get_history(self, deployment: Deployment) -> Any:
+        return StepSerializer(timeline_of(deployment), many=True).data
+
+
 class EventSerializer(serializers.ModelSerializer[DeploymentEvent]):
     """A line of an app's history, in words for tenants."""
 
@@ -214,45 +220,6 @@ class EventSerializer(serializers.ModelSerializer[DeploymentEvent]):
     class Meta:
         model = DeploymentEvent
         fields = ["id", "at", "deployment", "state", "code", "message"]
-
-
-class VolumeSerializer(StrictModelSerializer):
-    labels = serializers.DictField(child=serializers.CharField(max_length=255, allow_blank=True), required=False)
-
-    class Meta:
-        model = Volume
-        fields = ["name", "labels", "created_at"]
-        extra_kwargs = {"name": {"validators": [DNS_LABEL]}}
-
-
-class SecretSerializer(StrictModelSerializer):
-    """Values are written and never read back; ``keys`` names them."""
-
-    data = serializers.DictField(  # type: ignore[assignment]
-        child=serializers.CharField(allow_blank=True, trim_whitespace=False), write_only=True
-    )
-    keys = serializers.ListField(child=serializers.CharField(), read_only=True)
-
-    class Meta:
-        model = Secret
-        fields = ["name", "data", "keys", "created_at", "updated_at"]
-        extra_kwargs = {"name": {"validators": [DNS_LABEL]}}
-
-
-class RegistrySerializer(StrictModelSerializer):
-    password = serializers.CharField(write_only=True, max_length=4096, trim_whitespace=False)
-
-    class Meta:
-        model = Registry
-        fields = ["name", "server", "username", "password", "created_at", "updated_at"]
-        extra_kwargs = {"name": {"validators": [DNS_LABEL]}}
-
-    def validate_server(self, server: str) -> str:
-        try:
-            check_image(f"{server}/x")
-        except ValueError as error:
-            raise serializers.ValidationError(f"{server!r} is no registry host: write host or host:port.") from error
-        return server
 
 
 class NodeFitSerializer(serializers.Serializer[Any]):
@@ -280,8 +247,9 @@ class ManifestChangeSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     action = serializers.ChoiceField(choices=["create", "update", "unchanged"])
     changes = serializers.DictField(help_text="Field to {before, after}; secrets masked.")
-    fit = FitSerializer(allow_null=True, required=False)
-    deployment = serializers.IntegerField(allow_null=True, required=False)
+    warnings = serializers.ListField(child=serializers.CharField())
+    fit = FitSerializer(allow_null=True)
+    deployment = serializers.IntegerField(allow_null=True)
 
 
 class ManifestResultSerializer(serializers.Serializer[Any]):

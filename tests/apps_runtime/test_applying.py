@@ -7,6 +7,7 @@ from rest_framework.test import APIClient
 
 from apps_runtime.models import App, Deployment, Registry, Secret, Volume
 from tests.factories import make_device, make_member, make_node, make_plan, make_workspace
+from workspaces.models import AuditEvent
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wakes")]
 
@@ -80,7 +81,7 @@ def test_a_change_is_told_field_by_field_with_secrets_masked(tenant, device):
     apply(tenant)
     changed = MANIFEST.replace('tag: "1"', 'tag: "2"').replace("hidden", "other").replace("s3cr3t", "new")
     answer = apply(tenant, changed)
-    assert actions(answer) == ["unchanged", "update", "unchanged", "update"] or "update" in actions(answer)
+    assert actions(answer) == ["unchanged", "update", "unchanged", "update"]
     app = next(item for item in answer["items"] if item["kind"] == "Application")
     assert app["changes"]["tag"] == {"before": "1", "after": "2"}
     text = str(answer)
@@ -110,8 +111,7 @@ def test_a_dry_run_refuses_what_applying_would_refuse(tenant, device, workspace)
 def test_one_bad_document_applies_none(tenant, device):
     answer = apply(tenant, MANIFEST.replace("cpu: 500m", "cpu: plenty"), expect=400)
     assert answer["code"] == "manifest_invalid"
-    assert "line" in answer["detail"]
-    assert "cpu" in answer["detail"]
+    assert answer["detail"].startswith("line 26: spec.resources.cpu: ")
     assert not Volume.objects.exists()
 
 
@@ -129,6 +129,64 @@ def test_the_app_as_a_manifest_recreates_it(tenant, device):
     App.objects.all().delete()
     assert actions(apply(tenant, text.replace("KEY: null", "KEY: hidden"))) == ["create"]
     assert App.objects.get().env == {"MODEL": "llama", "KEY": "hidden"}
+
+
+def test_a_secret_may_be_left_out_where_it_is_stored(tenant, device):
+    apply(tenant)
+    assert actions(apply(tenant, MANIFEST.replace(", KEY: hidden", ""))) == ["unchanged"] * 4
+    assert App.objects.get().env == {"MODEL": "llama", "KEY": "hidden"}
+
+
+def test_the_manifest_as_json_can_be_applied_as_it_is(tenant, device):
+    apply(tenant)
+    url = "/api/v1/workspaces/vision"
+    told = tenant.get(f"{url}/apps/inference/manifest", headers={"accept": "application/json"}).json()
+    answer = tenant.post(f"{url}/manifests/apply", told)
+    assert (answer.status_code, actions(answer.json())) == (200, ["unchanged"])
+
+
+def test_values_are_taken_as_they_are_written(tenant, device):
+    apply(tenant, MANIFEST.replace('tag: "1"', "tag: 1.10").replace("MODEL: llama", "V: 1.10, M: 0755, Y: yes, P: 80"))
+    app = App.objects.get()
+    assert app.tag == "1.10"
+    assert app.env == {"V": "1.10", "M": "0755", "Y": "yes", "P": "80", "KEY": "hidden"}
+
+
+def test_a_tag_that_looks_like_a_number_survives_being_rendered(tenant, device):
+    apply(tenant, MANIFEST.replace('tag: "1"', 'tag: "1.10"'))
+    text = tenant.get("/api/v1/workspaces/vision/apps/inference/manifest").content.decode()
+    assert actions(apply(tenant, text)) == ["unchanged"]
+
+
+def test_an_ambiguous_kind_is_told_when_it_is_applied(tenant):
+    node = make_node()
+    for model in ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"):
+        make_device(node, model=model)
+    answer = apply(tenant, MANIFEST.replace("gpuKind: l4", "gpuKind: a100"))
+    (warning,) = answer["items"][-1]["warnings"]
+    assert "a100 is served by" in warning
+
+
+def test_a_dry_run_finds_an_app_that_exists_and_its_own_cards(tenant, device):
+    apply(tenant, query="?deploy=true")
+    fit = apply(tenant, query="?dry_run=true")["items"][-1]["fit"]
+    assert fit["fits"] is True
+
+
+def test_a_refused_deploy_takes_the_declarations_back(tenant, device):
+    device.enabled = False
+    device.save()
+    answer = apply(tenant, MANIFEST.replace(", gpuKind: l4", ""), query="?deploy=true", expect=409)
+    assert answer["code"] == "gpu_no_device"
+    assert answer["detail"].startswith("Application inference: ")
+    assert not any(model.objects.exists() for model in (App, Volume, Secret, Registry, Deployment))
+
+
+def test_changed_labels_of_a_volume_leave_a_trace(tenant, device):
+    apply(tenant)
+    answer = apply(tenant, MANIFEST.replace("{name: models}", "{name: models, labels: {team: vision}}"))
+    assert actions(answer) == ["update", "unchanged", "unchanged", "unchanged"]
+    assert AuditEvent.objects.get(verb="volume.change").after == {"labels": {"team": "vision"}}
 
 
 def test_a_secret_value_that_was_never_stored_must_be_given(tenant, device):

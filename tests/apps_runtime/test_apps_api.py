@@ -112,6 +112,10 @@ def test_null_keeps_a_stored_secret_and_cannot_reveal_it(tenant):
         ({"mounts": [{"volume": "a", "path": "/proc/1"}]}, 400, "invalid", "mounts.0.path"),
         ({"secret_refs": ["hub"]}, 422, "secret_not_found", "secret_refs"),
         ({"secret_env": ["KEY"]}, 400, "invalid", "secret_env"),
+        ({"env": {"A": "x"}, "secret_env": ["A", "A"]}, 400, "invalid", "secret_env"),
+        ({"gpu_capabilities": ["video", "video"]}, 400, "invalid", "gpu_capabilities"),
+        ({"labels": {"": "x"}}, 400, "invalid", "labels"),
+        ({"labels": {str(number): "" for number in range(65)}}, 400, "invalid", "labels"),
         ({"env": {"A=B": "x"}}, 400, "invalid", "env"),
         ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, 422, "env_reserved", "env.NVIDIA_VISIBLE_DEVICES"),
         ({"env": {"A": "x\x00"}}, 400, "invalid", "env.A"),
@@ -247,6 +251,28 @@ def test_a_list_costs_the_same_queries_at_two_and_at_twenty_rows(tenant, workspa
     few = cost()
     fill(2, 18)
     assert cost() == few <= 8
+
+
+def test_labels_of_a_volume_can_be_changed_and_nothing_else(tenant):
+    url = "/api/v1/workspaces/vision/volumes"
+    tenant.post(url, {"name": "models"})
+    assert tenant.patch(f"{url}/models", {"labels": {"team": "vision"}}).json()["labels"] == {"team": "vision"}
+    assert tenant.patch(f"{url}/models", {"name": "other"}).status_code == 400
+    assert tenant.patch(f"{url}/nowhere", {"labels": {}}).status_code == 404
+
+
+@pytest.mark.parametrize("server", ["https://registry.example.com", "registry.example.com/team", "a:99999"])
+def test_a_registry_is_a_host_and_no_address(tenant, server):
+    fields = {"name": "acme", "server": server, "username": "ci", "password": "x"}
+    assert refusal(tenant.post("/api/v1/workspaces/vision/registries", fields)) == (400, "invalid", "server")
+
+
+def test_an_ambiguous_kind_is_told_beside_the_app(tenant):
+    node = make_node()
+    for model in ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"):
+        make_device(node, model=model)
+    assert "a100 is served by" in create(tenant, gpu=1, gpu_kind="a100").json()["warnings"][0]
+    assert "a100 is served by" in tenant.get(f"{APPS}/web").json()["warnings"][0]
 
 
 def test_a_volume_in_use_is_not_deleted(tenant):

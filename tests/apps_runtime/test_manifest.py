@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps_runtime.manifest import ManifestError, parse, render
+from apps_runtime.manifest import ManifestError, Place, parse, render
 
 WHOLE = """
 apiVersion: miabi.io/v1
@@ -59,7 +59,7 @@ def test_fields_have_the_names_of_the_api():
         (app("  image: x\n  mounts: [{hostPath: /, path: /x}]"), "line 6: spec.mounts[0].hostPath is not known"),
         (app("  image: x\n  privileged: true"), "line 6: spec.privileged is not known"),
         (app("  image: x\n  image: y"), "line 6: spec.image stands here twice"),
-        (app("  image: x\n  env: {A: b, A: c}"), "line 6: A stands here twice"),
+        (app("  image: x\n  env: {A: b, A: c}"), "line 6: spec.env.A stands here twice"),
         (app("  image: x") + "\nstatus: {}", "line 6: status is not known"),
         ("kind: Application\nmetadata: {name: a}", "apiVersion is missing"),
         ("apiVersion: v1\nkind: Application\nmetadata: {name: a}", "line 1: apiVersion is 'v1'"),
@@ -70,8 +70,14 @@ def test_fields_have_the_names_of_the_api():
         ("a: [", "line 1"),
         ("a: &x [1]\nb: *x", "line 2: YAML aliases are not allowed"),
         (app("  image: x") + "\n---\n" + app("  image: y"), "was declared in line"),
-        ("!!python/object/apply:os.system ['id']", "is no mapping"),
-        (app("  image: !!python/name:os.system"), "could not determine a constructor"),
+        ("!!python/object/apply:os.system ['id']", "line 1: the YAML tag !!python/object/apply:os.system"),
+        (app("  image: !!python/name:os.system"), "line 5: the YAML tag !!python/name:os.system is not allowed"),
+        (app("  image: x\n  mounts: {a: b}"), "line 6: spec.mounts is no list"),
+        (app("  image: x\n  mounts: [{? [a] : b}]"), "line 6: a key is no text"),
+        (app("  image: x\n  env: {? [a] : b}"), "line 6: a key is no text"),
+        (app("  image: x").replace("web", "~"), "line 3: metadata.name is no text"),
+        (app("  image: x").replace("web", "[web]"), "line 3: metadata.name is no text"),
+        ("\n---\n".join(app("  image: x").replace("web", f"web-{n}") for n in range(101)), "at most 100 documents"),
         ("a" * (256 * 1024 + 1), "at most 256 KiB"),
         ("[" * 5000, ""),
     ],
@@ -85,6 +91,19 @@ def test_an_alias_bomb_is_refused_before_it_unfolds():
         f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
     )
     assert "aliases are not allowed" in error(bomb)
+
+
+def test_a_field_knows_where_it_stands():
+    spec = "  image: x\n  mounts:\n    - volume: data\n      readOnly: yes\n  resources:\n    cpu: lots"
+    document = parse(app(spec))[0]
+    assert document.place_of("cpu") == Place("spec.resources.cpu", 10)
+    assert document.place_of("mounts.0.read_only") == Place("spec.mounts[0].readOnly", 8)
+    assert document.place_of("mounts.0.path") == Place("spec.mounts[0]", 7)
+    assert document.place_of("name") == Place("metadata.name", 3)
+
+
+def test_a_field_that_is_not_there_is_told_at_its_document():
+    assert parse(app("  image: x"))[0].place_of("command") == Place("command", 1)
 
 
 def test_what_is_rendered_reads_back_the_same():

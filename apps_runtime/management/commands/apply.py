@@ -53,6 +53,8 @@ class Command(BaseCommand):
         self.stdout.write(f"{change.kind}/{change.name} {f'would be {verb}' if dry_run else verb}")
         for name, values in change.changes.items():
             self.stdout.write(f"    {name}: {values['before']!r} -> {values['after']!r}")
+        for warning in change.warnings:
+            self.stdout.write(f"    note: {warning}")
         if change.fit is not None:
             self.stdout.write("    fits now" if change.fit.fits else f"    does not fit: {change.fit.reason}")
             for node in change.fit.nodes:
